@@ -1,0 +1,59 @@
+"""Which action to try on whom, before you know what works.
+
+Names are loaded when first used, so that importing cobed does not import JAX.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from cobed import models as models
+    from cobed.budget import Budget as Budget
+    from cobed.critics import Joint as Joint
+    from cobed.critics import Separable as Separable
+    from cobed.designers.cobed import design as design
+    from cobed.designers.result import DesignResult as DesignResult
+    from cobed.errors import CobedError as CobedError
+    from cobed.information import Estimate as Estimate
+    from cobed.information import max_value_information as max_value_information
+    from cobed.information import parameter_information as parameter_information
+    from cobed.policies import Temperature as Temperature
+    from cobed.problem import Problem as Problem
+    from cobed.progress import ConsoleReporter as ConsoleReporter
+    from cobed.spaces import Box as Box
+    from cobed.spaces import Discrete as Discrete
+    from cobed.spaces import Product as Product
+
+_HOMES = {
+    "Budget": "budget",
+    "Joint": "critics",
+    "Separable": "critics",
+    "design": "designers.cobed",
+    "DesignResult": "designers.result",
+    "CobedError": "errors",
+    "Estimate": "information",
+    "max_value_information": "information",
+    "parameter_information": "information",
+    "Temperature": "policies",
+    "Problem": "problem",
+    "ConsoleReporter": "progress",
+    "Box": "spaces",
+    "Discrete": "spaces",
+    "Product": "spaces",
+}
+
+__all__ = ["__version__", "models", *_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "models":
+        return importlib.import_module("cobed.models")
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"cobed.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'cobed' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,60 @@
+"""Bounds on mutual information, in nats. Scores in, scalar out."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cobed.types import Array, Float
+
+# A bound this close to its ceiling says the batch is too small, not that the design has converged.
+SATURATION = 0.95
+
+
+@jax.custom_vjp
+def infonce(scores: Float[Array, "B B"]) -> Float[Array, ""]:
+    """Lower bound on I(y; m): `scores[i, j]` is U(y_i, m_j), drawn together on the diagonal. At most log B."""
+    return _infonce_forward(scores)[0]
+
+
+def _infonce_forward(scores):
+    # log (1/B) sum_j exp U(y_i, m_j), keeping the exponentials for the backward pass: they are the costly part.
+    peaks = jnp.max(scores, axis=1, keepdims=True)
+    exponentials = jnp.exp(scores - peaks)
+    sums = jnp.sum(exponentials, axis=1, keepdims=True)
+    normalisers = (peaks + jnp.log(sums))[:, 0] - np.log(scores.shape[1])
+    return jnp.mean(jnp.diagonal(scores) - normalisers), (exponentials, sums)
+
+
+def _infonce_backward(residuals, cotangent):
+    # d/dU_ij = (1[i = j] - softmax_j(U_i.)_j) / B
+    exponentials, sums = residuals
+    size = exponentials.shape[0]
+    return ((jnp.eye(size) - exponentials / sums) * (cotangent / size),)
+
+
+infonce.defvjp(_infonce_forward, _infonce_backward)
+
+
+def infonce_ceiling(batch_size: int) -> float:
+    """The largest value InfoNCE can take: log B."""
+    return float(np.log(batch_size))
+
+
+def is_saturated(bound: float, batch_size: int) -> bool:
+    """Whether an InfoNCE value is near its ceiling, so that it says little about the information itself."""
+    return bound > SATURATION * infonce_ceiling(batch_size)
+
+
+def prior_contrastive(
+    own: Float[Array, " N"], others: Float[Array, "N L"]
+) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
+    """Per-sample lower and upper bounds on EIG(psi) from log-likelihoods.
+
+    `own[i]` = log p(y_i | psi_i), `others[i, l]` = log p(y_i | psi_l) for L independent draws. With the own draw among the
+    contrasts the expectation is a lower bound (PCE, at most log(L+1)); without it, an upper bound (nested Monte Carlo).
+    """
+    num_others = others.shape[1]
+    evidence = jax.nn.logsumexp(others, axis=1)
+    lower = own - jnp.logaddexp(own, evidence) + np.log(num_others + 1)
+    upper = own - evidence + np.log(num_others)
+    return lower, upper

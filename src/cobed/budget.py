@@ -1,0 +1,205 @@
+"""How much computing to spend, by name or in detail, and what it will cost before it starts."""
+
+import dataclasses
+import os
+import time
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from cobed.critics import Joint, Separable
+from cobed.errors import BudgetError
+from cobed.policies import Temperature
+from cobed.pool import FreshDraws, Pool, bytes_per_draw
+from cobed.problem import Problem
+from cobed.progress import format_seconds
+
+# Discrete designs have many local optima and noisy gradients: that many starts, and samples of the design a step, where
+# the budget leaves it open.
+DISCRETE_STARTS = 4
+DISCRETE_SAMPLES = 4
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Training of a design, then of a critic for the final design on larger batches. Small batches design, large ones evaluate.
+
+    `optimiser` "muon" orthogonalises the critic's weight updates and needs far fewer steps than "adam", the paper's.
+    `schedule` "cosine" ends at zero; "exponential" is the paper's decay by 0.96 every 1,000 steps. `num_starts` None means 4
+    where an action has a discrete part, else 1. The design rests for the first `design_delay` of the steps (None: 0.2 with
+    discrete parts, else 0), until the critic's gradients mean something. A step simulates `batch_size` experiments, shared
+    out over `num_samples` of the design (None: 4 where it is random, else 1).
+    """
+
+    num_steps: int = 1_500
+    batch_size: int = 1_024
+    num_starts: int | None = None
+    settle_steps: int = 600
+    settle_batch_size: int = 2_048
+    num_evaluation_batches: int = 16
+    optimiser: Literal["muon", "adam"] = "muon"
+    schedule: Literal["cosine", "exponential"] = "cosine"
+    critic_rate: float = 2e-2
+    design_rate: float = 1e-1
+    design_delay: float | None = None
+    pool_size: int = 65_536
+    num_samples: int | None = None
+    temperature: Temperature = Temperature()  # noqa: RUF009 - frozen
+
+    def __post_init__(self):
+        for field in ("num_steps", "settle_batch_size", "num_evaluation_batches", "batch_size", "num_starts"):
+            value, least = getattr(self, field), 2 if field in ("batch_size", "settle_batch_size") else 1
+            if not (value is None and field == "num_starts") and not (isinstance(value, int) and value >= least):
+                raise BudgetError(f"Budget.{field} must be a whole number of at least {least}, got {value!r}.")
+        if not (isinstance(self.settle_steps, int) and self.settle_steps >= 0):
+            raise BudgetError(f"Budget.settle_steps must be a whole number of at least 0, got {self.settle_steps!r}.")
+        largest = max(self.batch_size, self.settle_batch_size)
+        if self.pool_size < largest:
+            raise BudgetError(f"Budget.pool_size ({self.pool_size:,}) must hold at least one batch of {largest:,}.")
+        if self.optimiser not in ("muon", "adam") or self.schedule not in ("cosine", "exponential"):
+            raise BudgetError(
+                "Budget.optimiser must be 'muon' or 'adam' and schedule 'cosine' or 'exponential', "
+                f"got {self.optimiser!r} and {self.schedule!r}."
+            )
+        if not (self.critic_rate > 0 and self.design_rate > 0):
+            raise BudgetError(f"Budget step sizes must be positive, got {self.critic_rate!r} and {self.design_rate!r}.")
+        if self.num_samples is not None and not 1 <= self.num_samples <= self.batch_size // 2:
+            raise BudgetError(
+                f"Budget.num_samples must leave at least 2 of the {self.batch_size} experiments of a batch to each sample, "
+                f"got {self.num_samples!r}."
+            )
+        if self.design_delay is not None and not 0 <= self.design_delay < 1:
+            raise BudgetError(
+                f"Budget.design_delay is a fraction of the steps, from 0 to below 1, got {self.design_delay!r}."
+            )
+
+    def replace(self, **changes) -> "Budget":
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    def resolved(self, problem: Problem) -> "Budget":
+        """The budget with everything left open filled in for this problem."""
+        discrete = len(problem.model.action_space.enumerate_discrete()) > 1
+        return self.replace(
+            num_starts=self.num_starts or (DISCRETE_STARTS if discrete else 1),
+            num_samples=self.num_samples or (min(DISCRETE_SAMPLES, self.batch_size // 2) if discrete else 1),
+            design_delay=(0.2 if discrete else 0.0) if self.design_delay is None else self.design_delay,
+        )
+
+
+BUDGETS = {
+    "smoke": Budget(num_steps=100, batch_size=128, num_starts=1, settle_steps=50, settle_batch_size=256, num_evaluation_batches=4),
+    "quick": Budget(),
+    "paper": Budget(
+        num_steps=50_000, batch_size=2_048, num_starts=1, settle_steps=5_000, num_evaluation_batches=64, optimiser="adam",
+        schedule="exponential", critic_rate=1e-3, design_rate=1e-2, design_delay=0.0,
+        num_samples=1, temperature=Temperature(2.0, 0.5, 5, 0.2),
+    ),
+}  # fmt: skip
+
+
+def find_budget(budget: str | Budget) -> Budget:
+    """The budget itself, or the one of that name."""
+    if isinstance(budget, Budget):
+        return budget
+    if budget not in BUDGETS:
+        raise BudgetError(
+            f"Unknown budget {budget!r}. Allowed: {', '.join(map(repr, BUDGETS))}, or a cobed.Budget of your own."
+        )
+    return BUDGETS[budget]
+
+
+def make_optimiser(budget: Budget, num_steps: int) -> optax.GradientTransformation:
+    """Ascent directions for a `Trainable`: the critic by `budget.optimiser`, the design by Adam at its own pace."""
+    if budget.schedule == "exponential":
+        decay = optax.exponential_decay(1.0, 1_000, 0.96)
+        design_decay = decay
+    else:
+        decay = optax.warmup_cosine_decay_schedule(0.0, 1.0, min(100, num_steps // 10), num_steps)
+        design_decay = optax.cosine_decay_schedule(1.0, num_steps)
+    rest = (budget.design_delay or 0.0) * num_steps
+
+    def critic_rate(count):
+        return budget.critic_rate * decay(count)
+
+    def design_rate(count):
+        return budget.design_rate * jnp.where(count < rest, 0.0, design_decay(count))
+
+    critic = optax.contrib.muon(critic_rate) if budget.optimiser == "muon" else optax.adam(critic_rate)
+    return optax.partition({"critic": critic, "design": optax.adam(design_rate)}, _labels)
+
+
+def _labels(trainable):
+    """Which optimiser moves which array of a `Trainable`."""
+    return jax.tree_util.tree_map_with_path(lambda path, _: path[0].name, trainable)
+
+
+class Cost(NamedTuple):
+    """What a design is expected to cost on this machine."""
+
+    seconds: float
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"about {format_seconds(max(self.seconds, 1))} and {self.bytes / 2**30:.1f} GiB of memory"
+
+
+def estimate_cost(
+    problem: Problem, budget: Budget, critic: Separable | Joint, source: FreshDraws | Pool | None = None
+) -> Cost:
+    """Seconds from the multiplications to do and the pace of one product timed now; bytes from the arrays alive at once."""
+    budget = budget.resolved(problem)
+    units = problem.num_contexts + 2 * problem.num_targets
+    design = _step_cost(critic, budget.batch_size, units)
+    settle = _step_cost(critic, budget.settle_batch_size, units)
+    num_starts = budget.num_starts or 1
+    evaluation = settle[0] / 3 * budget.num_evaluation_batches
+    starts = num_starts * ((budget.num_steps + budget.settle_steps) * design[0] + evaluation)
+    flops = starts + budget.settle_steps * settle[0] + evaluation
+    memory = max(design[1], settle[1])
+    if not isinstance(source, FreshDraws):
+        memory += budget.pool_size * bytes_per_draw(problem)
+    return Cost(COMPILE_SECONDS + flops / _flops_per_second(), memory)
+
+
+COMPILE_SECONDS = 6.0
+
+
+def _step_cost(critic: Separable | Joint, batch: int, units: int) -> tuple[float, int]:
+    """Floating-point operations and bytes of one training step."""
+    if isinstance(critic, Separable):
+        multiplications = batch * critic.num_weights(units) * 2 + batch**2 * critic.embedding
+        activations = batch * (2 * units + 2 * sum(critic.hidden)) + 2 * batch**2
+    else:
+        inner = sum(a * b for a, b in zip(critic.hidden, (*critic.hidden[1:], 1), strict=True))
+        multiplications = batch * units * critic.hidden[0] + batch**2 * inner
+        activations = batch**2 * sum(critic.hidden) * 2
+    return 6.0 * multiplications, 4 * 2 * activations
+
+
+def _flops_per_second(size: int = 512) -> float:
+    matrix = jnp.ones((size, size))
+    product = jax.jit(lambda a: a @ a)
+    product(matrix).block_until_ready()
+    started = time.perf_counter()
+    for _ in range(4):
+        product(matrix).block_until_ready()
+    return 4 * 2 * size**3 / (time.perf_counter() - started)
+
+
+def check_memory(cost: Cost) -> None:
+    """Raise `BudgetError` where the design would not fit in this machine's free memory."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else None
+    try:
+        with open("/proc/meminfo") as file:
+            free = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        pass
+    if free is not None and cost.bytes > free:
+        raise BudgetError(
+            f"This budget needs {cost.bytes / 2**30:.1f} GiB of memory and {free / 2**30:.1f} GiB are free. "
+            "The scores of a batch take batch_size^2 numbers: lower batch_size or settle_batch_size."
+        )

@@ -1,0 +1,151 @@
+"""What a designer returns, and how it is kept: one JSON file and one .npz beside it. No pickle."""
+
+import hashlib
+import json
+import os
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from cobed import __version__
+from cobed.errors import StorageError
+from cobed.information import Estimate
+from cobed.problem import Problem
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class StartRecord:
+    """One start of the ascent: the objective at every step, the design it ended in, and what fresh draws say of it."""
+
+    history: np.ndarray
+    actions: np.ndarray
+    information: Estimate
+
+
+@dataclass(frozen=True)
+class DesignResult:
+    """The chosen batch of actions and everything worth knowing about how it was found.
+
+    `actions` (D, A) are the engine's vectors, `labels` the same in the user's words. `information` is a lower bound on
+    I(m*; y) in nats, from fresh draws at this design; None for designers that do not measure it.
+    """
+
+    method: str
+    actions: np.ndarray
+    labels: list[Any]
+    contexts: np.ndarray
+    information: Estimate | None
+    starts: list[StartRecord]
+    stop_reason: str
+    seed: int
+    seconds_design: float
+    seconds_evaluation: float
+    warnings: list[str] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
+
+    @property
+    def history(self) -> np.ndarray:
+        """The objective at every training step of the start that was kept."""
+        kept = [start.history for start in self.starts if np.array_equal(start.actions, self.actions)]
+        return kept[0] if kept else np.zeros(0)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row a unit: its context columns, then its action (several columns where an action has several parts)."""
+        import pandas as pd
+
+        columns = {f"context_{i}": self.contexts[:, i] for i in range(self.contexts.shape[1])}
+        parts = [label if isinstance(label, tuple) else (label,) for label in self.labels]
+        width = len(parts[0])
+        names = ["action"] if width == 1 else [f"action_{i}" for i in range(width)]
+        return pd.DataFrame({**columns, **{name: [part[i] for part in parts] for i, name in enumerate(names)}})
+
+    def save(self, path: str | Path) -> Path:
+        """Write `path`.json and `path`.npz, each whole or not at all. Returns the JSON's path."""
+        path = Path(path).with_suffix(".json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        arrays = {"actions": self.actions, "contexts": self.contexts}
+        for i, start in enumerate(self.starts):
+            arrays[f"history{i}"], arrays[f"actions{i}"] = start.history, start.actions
+        document = {
+            "schema": SCHEMA,
+            "cobed": __version__,
+            "method": self.method,
+            "seed": self.seed,
+            "fingerprint": self.fingerprint,
+            "labels": self.labels,
+            "information": self.information,
+            "starts": [start.information for start in self.starts],
+            "stop_reason": self.stop_reason,
+            "seconds_design": self.seconds_design,
+            "seconds_evaluation": self.seconds_evaluation,
+            "warnings": self.warnings,
+            "settings": self.settings,
+        }
+        _replace(path.with_suffix(".npz"), lambda file: np.savez(file, **arrays))  # pyright: ignore[reportArgumentType]
+        _replace(path, lambda file: file.write(json.dumps(document, indent=1).encode()))
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> "DesignResult":
+        """Read what `save` wrote. `StorageError` says what is wrong with a file that cannot be read."""
+        path = Path(path).with_suffix(".json")
+        try:
+            document = json.loads(path.read_text())
+            if document["schema"] > SCHEMA:
+                raise StorageError(
+                    f"{path} has schema {document['schema']}, written by cobed {document['cobed']}; "
+                    f"this version reads up to {SCHEMA}. Upgrade cobed."
+                )
+            with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
+                starts = [
+                    StartRecord(arrays[f"history{i}"], arrays[f"actions{i}"], Estimate(*information))
+                    for i, information in enumerate(document["starts"])
+                ]
+                return cls(
+                    method=document["method"],
+                    actions=arrays["actions"],
+                    labels=[tuple(label) if isinstance(label, list) else label for label in document["labels"]],
+                    contexts=arrays["contexts"],
+                    information=None if document["information"] is None else Estimate(*document["information"]),
+                    starts=starts,
+                    stop_reason=document["stop_reason"],
+                    seed=document["seed"],
+                    seconds_design=document["seconds_design"],
+                    seconds_evaluation=document["seconds_evaluation"],
+                    warnings=document["warnings"],
+                    settings=document["settings"],
+                    fingerprint=document["fingerprint"],
+                )
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            raise StorageError(f"{path} cannot be read as a design: {error}") from error
+
+
+def fingerprint(problem: Problem, **settings: Any) -> str:
+    """A hash of a problem and settings: equal only for the same model, contexts, targets and settings."""
+    digest = hashlib.sha256(repr(sorted(settings.items())).encode())
+    arrays, static = eqx.partition(problem, eqx.is_array_like)
+    for leaf in jax.tree.leaves(arrays):
+        digest.update(np.asarray(leaf).tobytes())
+    digest.update(type(problem.model).__qualname__.encode())
+    digest.update(str(jax.tree.structure(static)).encode())
+    return digest.hexdigest()
+
+
+def _replace(path: Path, write: Any) -> None:
+    partial = path.with_name(path.name + ".partial")
+    with open(partial, "wb") as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)

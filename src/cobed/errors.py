@@ -1,0 +1,29 @@
+"""The errors a user can meet. Each says what was given, what is allowed, and what to do."""
+
+
+class CobedError(Exception):
+    """Base of every error raised on purpose by cobed."""
+
+
+class SpaceError(CobedError):
+    """An action space, or an action in it, that makes no sense."""
+
+
+class ProblemError(CobedError):
+    """Contexts, targets or data that do not fit together or do not fit the model."""
+
+
+class ModelError(CobedError):
+    """A model that breaks the contract of `cobed.models.AbstractModel`."""
+
+
+class BudgetError(CobedError):
+    """A budget that is unknown, impossible, or too large for this machine."""
+
+
+class AscentError(CobedError):
+    """Training that could not produce a design."""
+
+
+class StorageError(CobedError):
+    """A file that is missing, of another version, or not what it claims to be."""

@@ -1,0 +1,184 @@
+"""How much a given design tells: measured on fresh draws, never on training batches."""
+
+import dataclasses
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from cobed.ascent import AscentResult, Checkpoint, ChunkReport, ascend
+from cobed.bounds import is_saturated, prior_contrastive
+from cobed.budget import Budget, find_budget, make_optimiser
+from cobed.critics import AbstractCritic, Joint, Separable
+from cobed.errors import BudgetError, ModelError
+from cobed.models.base import AbstractLikelihoodModel
+from cobed.objectives import FixedDesign, InfoNCE, Trainable, outcome_scale, value_scale
+from cobed.pool import make_source
+from cobed.problem import Problem
+from cobed.types import Array, Float, Key
+
+
+class Estimate(NamedTuple):
+    """A number of nats with its standard error."""
+
+    value: float
+    standard_error: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} ± {self.standard_error:.3f} nats"
+
+
+def make_objective(key: Key[Array, ""], problem: Problem, budget: Budget) -> InfoNCE:
+    """The InfoNCE objective with its source of draws and its fixed statistics."""
+    pool_key, outcome_key, value_key = jr.split(key, 3)
+    draws = make_source(pool_key, problem, budget.pool_size)
+    return InfoNCE(
+        problem=problem,
+        source=draws,
+        outcome_scale=outcome_scale(outcome_key, problem),
+        value_scale=value_scale(value_key, problem, draws),
+        temperature=budget.temperature,
+        batch_size=budget.batch_size // (budget.num_samples or 1),
+        num_samples=budget.num_samples or 1,
+    )
+
+
+def build_critic(key: Key[Array, ""], objective: InfoNCE, spec: Separable | Joint) -> AbstractCritic:
+    num_contexts, num_discrete = objective.outcome_scale.mean.shape
+    return spec.build(key, num_contexts, num_discrete, objective.value_scale.num_features)
+
+
+def settle(
+    key: Key[Array, ""],
+    objective: InfoNCE,
+    actions: Float[Array, "D A"],
+    critic: AbstractCritic,
+    budget: Budget,
+    num_steps: int,
+    batch_size: int,
+    *,
+    name: str = "settle",
+    on_chunk: ChunkReport | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> tuple[AbstractCritic, AscentResult | None]:
+    """Train the critic for one fixed design, on batches of `batch_size`."""
+    if num_steps == 0:
+        return critic, None
+    large = dataclasses.replace(objective, batch_size=batch_size, num_samples=1)
+    optimiser = make_optimiser(budget, num_steps)
+    trainable = Trainable(FixedDesign(actions), critic)
+    result = ascend(key, large, trainable, optimiser, num_steps, name=name, on_chunk=on_chunk, checkpoint=checkpoint)
+    return result.trainable.critic, result
+
+
+def evaluate_critic(
+    key: Key[Array, ""], objective: InfoNCE, actions: Float[Array, "D A"], critic: AbstractCritic, budget: Budget
+) -> Estimate:
+    """The InfoNCE bound of a hardened design with a given critic, on fresh draws."""
+    batches = _evaluate(key, objective, actions, critic, budget.settle_batch_size, budget.num_evaluation_batches)
+    values = np.asarray(batches, dtype=np.float64)
+    return Estimate(
+        float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("inf")
+    )
+
+
+@eqx.filter_jit
+def _evaluate(key, objective, actions, critic, batch_size: int, num_batches: int):
+    large = dataclasses.replace(objective, batch_size=batch_size, num_samples=1)
+    freeze_key, *keys = jr.split(key, num_batches + 1)
+    end = jnp.ones(())
+    frozen = critic.freeze(*large.simulate(FixedDesign(actions), freeze_key, end))
+    trainable = Trainable(FixedDesign(actions), frozen)
+    return jax.lax.map(lambda k: large(trainable, k, end), jnp.stack(keys))
+
+
+def max_value_information(
+    key: Key[Array, ""],
+    problem: Problem,
+    actions: Float[Array, "D A"],
+    *,
+    budget: str | Budget = "quick",
+    critic: Separable | Joint | None = None,
+    on_chunk: ChunkReport | None = None,
+) -> Estimate:
+    """CMV-EIG of any design: a lower bound on I(m*; y) by a critic trained for it from scratch.
+
+    Trained on small batches, settled on large ones, evaluated on fresh draws. At most
+    log(budget.settle_batch_size): see `cobed.bounds.is_saturated`.
+    """
+    budget = find_budget(budget)
+    setup_key, critic_key, train_key, settle_key, evaluation_key = jr.split(key, 5)
+    actions = problem.check_actions(actions)
+    objective = make_objective(setup_key, problem, budget)
+    network = build_critic(critic_key, objective, critic or Separable())
+    network, _ = settle(
+        train_key, objective, actions, network, budget, budget.num_steps, budget.batch_size, on_chunk=on_chunk
+    )
+    network, _ = settle(
+        settle_key,
+        objective,
+        actions,
+        network,
+        budget,
+        budget.settle_steps,
+        budget.settle_batch_size,
+        on_chunk=on_chunk,
+    )
+    return evaluate_critic(evaluation_key, objective, actions, network, budget)
+
+
+def parameter_information(
+    key: Key[Array, ""],
+    problem: Problem,
+    actions: Float[Array, "D A"],
+    *,
+    num_outer: int = 1_024,
+    num_contrasts: int = 65_536,
+) -> tuple[Estimate, Estimate]:
+    """EIG(psi) between a lower and an upper bound, from the likelihood. m* is a function of psi, so CMV-EIG <= EIG(psi).
+
+    The lower bound is at most log(num_contrasts + 1); where the two are far apart, draw more contrasts.
+    """
+    model = problem.model
+    if not isinstance(model, AbstractLikelihoodModel):
+        raise ModelError("EIG(psi) needs a model with a likelihood (log_likelihood); this one can only be sampled.")
+    if num_outer < 2 or num_contrasts < 1:
+        raise BudgetError(f"EIG(psi) needs num_outer >= 2 and num_contrasts >= 1, got {num_outer} and {num_contrasts}.")
+    lower, upper = _contrasts(key, problem, model, problem.check_actions(actions), num_outer, num_contrasts)
+    return tuple(  # pyright: ignore[reportReturnType]
+        Estimate(float(bound.mean()), float(bound.std(ddof=1) / np.sqrt(num_outer)))
+        for bound in (np.asarray(lower, np.float64), np.asarray(upper, np.float64))
+    )
+
+
+@eqx.filter_jit
+def _contrasts(key, problem: Problem, model: AbstractLikelihoodModel, actions, num_outer: int, num_contrasts: int):
+    outer_key, noise_key, contrast_key = jr.split(key, 3)
+    own = jax.vmap(model.sample_prior)(jr.split(outer_key, num_outer))
+    outcomes = jax.vmap(problem.sample_outcomes, in_axes=(0, 0, None))(jr.split(noise_key, num_outer), own, actions)
+    contrasts = jax.vmap(model.sample_prior)(jr.split(contrast_key, num_contrasts))
+
+    def log_likelihood(params, outcome):
+        each = jax.vmap(model.log_likelihood, in_axes=(None, 0, 0, 0))
+        return jnp.sum(each(params, problem.contexts, actions, outcome))
+
+    def one(pair):
+        params, outcome = pair
+        others = jax.lax.map(lambda p: log_likelihood(p, outcome), contrasts, batch_size=4_096)
+        lower, upper = prior_contrastive(log_likelihood(params, outcome)[None], others[None])
+        return lower[0], upper[0]
+
+    return jax.lax.map(one, (own, outcomes))
+
+
+def saturation_warning(information: Estimate, batch_size: int) -> str | None:
+    """A sentence where the estimate is near log(batch), so that it says little about the information itself."""
+    if not is_saturated(information.value, batch_size):
+        return None
+    return (
+        f"The bound, {information.value:.2f} nats, is near its ceiling log({batch_size}) = {np.log(batch_size):.2f}: "
+        "the design may carry far more information than this. Raise settle_batch_size, or compare designs by regret."
+    )

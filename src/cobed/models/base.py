@@ -1,0 +1,79 @@
+"""The contract of a model: a prior over psi and the reward of one action in one context. Callers vmap.
+
+A model must offer `sample_prior`, `mean_reward` and `sample_outcome`. Everything else is a capability that the engine
+uses where it finds it: a likelihood (`AbstractLikelihoodModel`) and a best action in closed form (`HasBestAction`).
+"""
+
+import abc
+from typing import Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+
+from cobed.spaces import AbstractSpace
+from cobed.types import Array, Float, Key, Params
+
+
+class AbstractModel(eqx.Module):
+    """A prior over psi and the reward of one action in one context."""
+
+    action_space: eqx.AbstractVar[AbstractSpace]
+    # None: contexts of any length will do.
+    context_dim: eqx.AbstractVar[int | None]
+
+    @abc.abstractmethod
+    def sample_prior(self, key: Key[Array, ""]) -> Params:
+        """One draw of psi ~ p(psi)."""
+
+    @abc.abstractmethod
+    def mean_reward(self, params: Params, context: Float[Array, " C"], action: Float[Array, " A"]) -> Float[Array, ""]:
+        """E[y | a, c, psi]. For discrete actions also defined, and smooth, between the one-hot vectors."""
+
+    @abc.abstractmethod
+    def sample_outcome(
+        self, key: Key[Array, ""], params: Params, context: Float[Array, " C"], action: Float[Array, " A"]
+    ) -> Float[Array, ""]:
+        """One draw of y ~ p(y | a, c, psi), differentiable in the action."""
+
+    def sample_outcomes(
+        self, key: Key[Array, ""], params: Params, contexts: Float[Array, "D C"], actions: Float[Array, "D A"]
+    ) -> Float[Array, " D"]:
+        """The outcomes of a whole design in one world. Override where one call is cheaper than D."""
+        keys = jr.split(key, contexts.shape[0])
+        return jax.vmap(self.sample_outcome, in_axes=(0, None, 0, 0))(keys, params, contexts, actions)
+
+
+class AbstractLikelihoodModel(AbstractModel):
+    """A model whose likelihood can be evaluated."""
+
+    @abc.abstractmethod
+    def log_likelihood(
+        self, params: Params, context: Float[Array, " C"], action: Float[Array, " A"], outcome: Float[Array, ""]
+    ) -> Float[Array, ""]:
+        """log p(y | a, c, psi)."""
+
+
+class AbstractGaussianModel(AbstractLikelihoodModel):
+    """y ~ Normal(mean_reward, noise_std)."""
+
+    noise_std: eqx.AbstractVar[float]
+
+    def sample_outcome(self, key, params, context, action):
+        return self.mean_reward(params, context, action) + self.noise_std * jr.normal(key)
+
+    def sample_outcomes(self, key, params, contexts, actions):
+        means = jax.vmap(self.mean_reward, in_axes=(None, 0, 0))(params, contexts, actions)
+        return means + self.noise_std * jr.normal(key, means.shape)
+
+    def log_likelihood(self, params, context, action, outcome):
+        standardised = (outcome - self.mean_reward(params, context, action)) / self.noise_std
+        return -0.5 * standardised**2 - jnp.log(self.noise_std * jnp.sqrt(2 * jnp.pi))
+
+
+@runtime_checkable
+class HasBestAction(Protocol):
+    """A model that knows a*(c, psi) = argmax_a E[y | a, c, psi] in closed form."""
+
+    def best_action(self, params: Params, context: Float[Array, " C"]) -> Float[Array, " A"]: ...

@@ -1,0 +1,321 @@
+"""Does a model keep the contract of `base`? Asked once, when a problem is built, on a few draws of the prior.
+
+The answer is deterministic: the keys are fixed. Shapes are checked without running anything; the numbers then come from
+one compiled call.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from cobed.errors import ModelError
+from cobed.models.base import AbstractLikelihoodModel, AbstractModel, HasBestAction
+from cobed.models.numpyro import NumPyroModel
+from cobed.spaces import AbstractSpace, Discrete, Product
+from cobed.types import Array, Bool, Float, Key, Params
+
+NUM_DRAWS = 16
+NUM_ROWS = 8
+NUM_ACTIONS = 64
+
+T = TypeVar("T")
+
+
+class Probe(eqx.Module):
+    """What a model did at N draws of the prior: on R contexts with B = 2 R actions, valid ones and mixtures of them."""
+
+    params: Params
+    rewards: Float[Array, "N B"]
+    outcomes: Float[Array, "N B"]
+    slopes: Float[Array, "N B A"]
+    params_of_rows: Params | None
+    log_likelihoods: Float[Array, "N B"] | None
+    best_inside: Bool[Array, "N R"] | None
+    best_shortfall: Float[Array, "N R"] | None
+
+
+def check_model(model: AbstractModel, contexts: Float[Array | np.ndarray, "D C"]) -> None:
+    """Raise `ModelError`, in words, where the model breaks the contract on these contexts."""
+    _check_kind(model)
+    contexts = jnp.asarray(contexts)
+    _check_context_dim(model, contexts)
+    model = bind_context_dim(model, contexts.shape[1])
+    rows = contexts[np.linspace(0, contexts.shape[0] - 1, NUM_ROWS).round().astype(int)]
+    _check_shapes(model, rows)
+    probe = _attempt("The model", lambda: _probe_all(model, rows))
+    _check_params(probe.params)
+    _check_independence(probe)
+    _check_finite(probe.rewards, "mean_reward", "log, sqrt or a division outside their range")
+    _check_finite(probe.outcomes, "sample_outcomes", "a noise scale that overflows or is negative")
+    _check_slopes(model, probe)
+    if probe.log_likelihoods is not None:
+        _check_finite(
+            probe.log_likelihoods,
+            "log_likelihood at outcomes of the model itself",
+            "a noise scale of zero, or a density that does not cover its own draws",
+        )
+    _check_best_action(probe)
+
+
+def bind_context_dim(model: AbstractModel, context_dim: int) -> AbstractModel:
+    """The model as it is, or, where it must know the number of context columns and does not yet, told so."""
+    if isinstance(model, NumPyroModel) and model.context_dim is None:
+        return model.with_context_dim(context_dim)
+    return model
+
+
+def _probe_all(model: AbstractModel, rows: Float[Array, "R C"]) -> Probe:
+    """The model at `NUM_DRAWS` draws of the prior, in one compiled call."""
+    options = _quick_compilation()
+    pool, *draws = jax.jit(_inputs, compiler_options=options)(model.action_space, jr.key(0))
+    return jax.jit(jax.vmap(lambda *draw: _probe(model, rows, pool, *draw)), compiler_options=options)(*draws)
+
+
+def _inputs(space: AbstractSpace, key: Key[Array, ""]) -> tuple[Array, Array, Array, Array]:
+    """A pool of actions (J, A); for each draw a key of the prior, a key of the outcomes, and 3 R actions of the pool.
+
+    Compiled once for each space: random numbers would be most of the compilation of each model's check.
+    """
+    keys = jr.split(key, 2 * NUM_DRAWS + NUM_ACTIONS)
+    pool = jax.vmap(space.sample)(keys[2 * NUM_DRAWS :])
+    turns = (np.arange(NUM_DRAWS * 3 * NUM_ROWS) % NUM_ACTIONS).reshape(NUM_DRAWS, -1)
+    return pool, keys[:NUM_DRAWS], keys[NUM_DRAWS : 2 * NUM_DRAWS], pool[turns]
+
+
+def _quick_compilation() -> dict[str, bool | int] | None:
+    """Runs once and briefly, so the compiler need not try hard: four times faster on a CPU."""
+    if jax.default_backend() != "cpu":
+        return None
+    return {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+
+
+def _probe(
+    model: AbstractModel,
+    rows: Float[Array, "R C"],
+    pool: Float[Array, "J A"],
+    prior_key: Key[Array, ""],
+    outcome_key: Key[Array, ""],
+    own: Float[Array, "R3 A"],
+) -> Probe:
+    """One draw of the prior, played on all rows: once with valid actions and once between them."""
+    params = model.sample_prior(prior_key)
+    valid, second, third = jnp.split(own, 3)
+    # A convex combination of actions: inside a box, and between the one-hot vectors as the ascent sees them.
+    mixed = 0.5 * valid + 0.3 * second + 0.2 * third
+    twice, actions = jnp.concatenate([rows, rows]), jnp.concatenate([valid, mixed])
+    rewards = jax.vmap(model.mean_reward, in_axes=(None, 0, 0))(params, twice, actions)
+    outcomes, pullback = jax.vjp(lambda a: model.sample_outcomes(outcome_key, params, twice, a), actions)
+    # Row r of the gradient of sum(y) is dy_r / da_r: units do not share actions.
+    (slopes,) = pullback(jnp.ones_like(outcomes))
+    params_of_rows = log_likelihoods = inside = shortfall = None
+    if isinstance(model, NumPyroModel):
+        params_of_rows = model.sample_prior_of(prior_key, rows, valid)
+    if isinstance(model, AbstractLikelihoodModel):
+        log_likelihoods = jax.vmap(model.log_likelihood, in_axes=(None, 0, 0, 0))(params, twice, actions, outcomes)
+    if isinstance(model, HasBestAction):
+        inside, shortfall = jax.vmap(lambda row: _judge_best_action(model, params, row, pool))(rows)
+    return Probe(params, rewards, outcomes, slopes, params_of_rows, log_likelihoods, inside, shortfall)
+
+
+def _judge_best_action(
+    model: Any, params: Params, context: Float[Array, " C"], rivals: Float[Array, "J A"]
+) -> tuple[Bool[Array, ""], Float[Array, ""]]:
+    """Whether the closed-form best action is in the space, and by how much a random action beats it beyond rounding."""
+    action = model.best_action(params, context)
+    candidates = jnp.concatenate([action[None], rivals])
+    rewards = jax.vmap(lambda candidate: model.mean_reward(params, context, candidate))(candidates)
+    claimed, best = rewards[0], jnp.max(rewards[1:])
+    tolerance = 1e-3 * (best - jnp.min(rewards[1:])) + 1e-5 * jnp.abs(best)
+    return model.action_space.contains(action), best - claimed - tolerance
+
+
+def _check_kind(model: Any) -> None:
+    if isinstance(model, type):
+        raise ModelError(
+            f"The model is the class {model.__name__} itself, not a model. Call it: {model.__name__}(...)."
+        )
+    if not isinstance(model, AbstractModel):
+        raise ModelError(
+            f"The model is a {type(model).__name__}; a cobed.models.AbstractModel is expected. Subclass it, or use "
+            "cobed.models.from_numpyro for a NumPyro program and cobed.models.from_simulator for a simulator."
+        )
+    if not isinstance(model.action_space, AbstractSpace):
+        raise ModelError(
+            f"The model's action_space is a {type(model.action_space).__name__}; a space such as cobed.Discrete([...]) "
+            "or cobed.Box(0, 1) is expected."
+        )
+
+
+def _check_context_dim(model: AbstractModel, contexts: Array) -> None:
+    if contexts.ndim != 2 or 0 in contexts.shape:
+        raise ModelError(
+            f"contexts have shape {contexts.shape}; at least one row and one column, (D, C), are expected."
+        )
+    if model.context_dim is not None and model.context_dim != contexts.shape[1]:
+        raise ModelError(
+            f"The contexts have {contexts.shape[1]} column(s) and the model expects {model.context_dim}. "
+            "Give the columns the model was written for, or a model for these."
+        )
+
+
+def _check_shapes(model: AbstractModel, rows: Float[Array, "R C"]) -> None:
+    """Every method once, abstractly: it must not fail, and give one float (an action, for best_action)."""
+    key, context, num_rows = jr.key(0), rows[0], rows.shape[0]
+    params = _attempt("sample_prior(key)", lambda: jax.eval_shape(model.sample_prior, key))
+    action = _attempt("action_space.sample(key)", lambda: jax.eval_shape(model.action_space.sample, key))
+    actions = jax.ShapeDtypeStruct((num_rows, *action.shape), action.dtype)
+    _check_output(model.mean_reward, "mean_reward(params, context, action)", (params, context, action), ())
+    _check_output(
+        model.sample_outcome, "sample_outcome(key, params, context, action)", (key, params, context, action), ()
+    )
+    arguments = (key, params, rows, actions)
+    _check_output(model.sample_outcomes, "sample_outcomes(key, params, contexts, actions)", arguments, (num_rows,))
+    if isinstance(model, AbstractLikelihoodModel):
+        arguments = (params, context, action, jax.ShapeDtypeStruct((), jnp.float32))
+        _check_output(model.log_likelihood, "log_likelihood(params, context, action, outcome)", arguments, ())
+    if isinstance(model, HasBestAction):
+        _check_output(model.best_action, "best_action(params, context)", (params, context), action.shape)
+
+
+def _check_output(method: Callable[..., Any], call: str, arguments: tuple[Any, ...], expected: tuple[int, ...]) -> None:
+    found = _attempt(call, lambda: jax.eval_shape(method, *arguments))
+    if not isinstance(found, jax.ShapeDtypeStruct):
+        raise ModelError(f"{call} returns a {type(found).__name__}; an array of shape {expected} is expected.")
+    if found.shape != expected:
+        wanted = "a scalar, shape ()," if expected == () else f"shape {expected}"
+        raise ModelError(
+            f"{call} returns shape {found.shape}; {wanted} is expected. "
+            "Sum, index or stack it to that shape; callers batch over draws, contexts and actions with vmap."
+        )
+    if not jnp.issubdtype(found.dtype, jnp.floating):
+        raise ModelError(
+            f"{call} returns {found.dtype} values; floating-point numbers are expected. Convert amounts to float. "
+            "Binary and count outcomes cannot be differentiated through, converted or not: model the mean over a group."
+        )
+
+
+def _attempt(what: str, run: Callable[[], T]) -> T:
+    """The result of `run`; the model's own failure becomes a `ModelError` that keeps the original as its cause."""
+    try:
+        return run()
+    except ModelError:
+        raise
+    except Exception as error:
+        summary = str(error).strip().split("\n")[0]
+        raise ModelError(
+            f"{what} fails with {type(error).__name__}: {summary} "
+            "It is compiled by JAX: use jax.numpy and jax.random, no `if` on values, no conversion to float or numpy."
+        ) from error
+
+
+def _check_params(params: Params) -> None:
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    for path, leaf in leaves:
+        if jnp.issubdtype(leaf.dtype, jnp.inexact) and not np.isfinite(leaf).all():
+            name = jax.tree_util.keystr(path) or "params"
+            raise ModelError(
+                f"sample_prior gives values that are not finite in {name}: {_share(leaf)}. "
+                "Check the scale of the prior; psi must be finite with probability one."
+            )
+    if all(_constant(leaf) for _, leaf in leaves):
+        raise ModelError(
+            f"sample_prior gives the same params for {NUM_DRAWS} different keys, so there is nothing to learn. Draw "
+            "from `key` with jax.random; numbers from numpy are frozen when the model is compiled."
+        )
+
+
+def _check_independence(probe: Probe) -> None:
+    """A program draws psi beside the contexts and actions; it must not look at them."""
+    for name, draws in (probe.params_of_rows or {}).items():
+        if not np.allclose(draws, probe.params[name], rtol=1e-4, atol=1e-6):
+            raise ModelError(
+                f"The prior of the latent site {name!r} depends on the contexts or the actions. psi must be the same "
+                "for every experiment: let contexts and actions enter the mean of the outcome only."
+            )
+
+
+def _check_finite(values: Float[Array, "N B"], what: str, causes: str) -> None:
+    if not np.isfinite(values).all():
+        raise ModelError(
+            f"{what} is not finite at draws of the prior and random actions: {_share(values)}. Usual causes: {causes}."
+        )
+
+
+def _check_slopes(model: AbstractModel, probe: Probe) -> None:
+    slopes = np.asarray(probe.slopes)
+    if not np.isfinite(slopes).all():
+        raise ModelError(
+            f"The gradient of the outcome in the action is not finite: {_share(slopes)}. Usual causes: sqrt, log, norm "
+            "or a power at zero, or a `jnp.where` whose other branch is not finite. Keep both branches finite."
+        )
+    for name, part, columns in _parts(model.action_space):
+        if not slopes[..., columns].any():
+            raise ModelError(
+                f"The outcome does not change with {name}: its gradient is zero at {NUM_DRAWS} draws of the prior and "
+                f"{NUM_ROWS} contexts. {_advice(part, np.asarray(probe.outcomes))}"
+            )
+
+
+def _parts(space: AbstractSpace) -> list[tuple[str, AbstractSpace, slice]]:
+    """The space, or each part of a product, with its name in a message and its entries in the action vector."""
+    if not isinstance(space, Product):
+        return [("the action", space, slice(None))]
+    stops = np.cumsum([part.dim for part in space.parts]).tolist()
+    return [
+        (f"part {i + 1} of the action", part, slice(stop - part.dim, stop))
+        for i, (part, stop) in enumerate(zip(space.parts, stops, strict=True))
+    ]
+
+
+def _advice(part: AbstractSpace, outcomes: np.ndarray) -> str:
+    if (outcomes == np.round(outcomes)).all():
+        return (
+            "All outcomes are whole numbers: binary and count outcomes cannot be differentiated through. Model the "
+            "mean over a group of units with Gaussian noise, or a smooth stand-in such as numpyro's RelaxedBernoulli."
+        )
+    if isinstance(part, Discrete):
+        return (
+            "Between discrete actions the design is a mixture of one-hot weights: write the reward as a sum over the "
+            "weights, jnp.sum(action * rewards), not with argmax, indexing or ==."
+        )
+    return (
+        "Use the action without rounding, comparing or stop_gradient, and draw the outcome as a smooth function of the "
+        "mean and noise. The choice of a mixture's component cannot be differentiated through."
+    )
+
+
+def _check_best_action(probe: Probe) -> None:
+    if probe.best_inside is None or probe.best_shortfall is None:
+        return
+    outside = np.size(probe.best_inside) - int(np.sum(probe.best_inside))
+    if outside:
+        raise ModelError(
+            f"best_action leaves the action space in {outside} of {np.size(probe.best_inside)} cases. "
+            "Return a valid action, for instance action_space.project(action)."
+        )
+    shortfall = np.asarray(probe.best_shortfall)
+    # Not `shortfall > 0`: a reward that is not finite at the best action must not pass.
+    beaten = ~(shortfall <= 0)
+    if beaten.any():
+        raise ModelError(
+            f"best_action is beaten by random actions in {int(beaten.sum())} of {beaten.size} cases, by up to "
+            f"{float(np.max(shortfall)):.3g} in mean reward. Correct it, or remove it and let cobed search."
+        )
+
+
+def _constant(draws: Array) -> bool:
+    # psi may hold a key, the seed of a random function.
+    values = np.asarray(jr.key_data(draws) if jnp.issubdtype(draws.dtype, jax.dtypes.prng_key) else draws)
+    return bool((values == values[:1]).all())
+
+
+def _share(values: Any) -> str:
+    """How much of an array is not finite, with the first such value."""
+    array = np.asarray(values)
+    bad = array[~np.isfinite(array)]
+    return f"{bad.size} of {array.size} values, the first {bad[0]}"

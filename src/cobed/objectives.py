@@ -1,0 +1,94 @@
+"""What the ascent climbs: functions of a design and a critic, estimated from one batch of simulated experiments."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+
+from cobed.bounds import infonce
+from cobed.critics import AbstractCritic, OutcomeScale, ValueScale
+from cobed.policies import FreeDesign, Temperature
+from cobed.pool import AbstractSource
+from cobed.problem import Problem
+from cobed.types import Array, Bool, Float, Key
+
+
+class FixedDesign(eqx.Module):
+    """A design that is not trained: for the critic to settle on, and for baselines."""
+
+    actions: Float[Array, "D A"]
+
+    def sample(self, key: Key[Array, ""], temperature: Float[Array, ""], hard: Bool[Array, ""]) -> Float[Array, "D A"]:
+        return jax.lax.stop_gradient(self.actions)
+
+    def harden(self) -> Float[Array, "D A"]:
+        return self.actions
+
+
+class Trainable(eqx.Module):
+    """What the gradient moves."""
+
+    design: FreeDesign | FixedDesign
+    critic: AbstractCritic
+
+
+class InfoNCE(eqx.Module):
+    """The paper's objective: a lower bound on I(m*; y | C, C*, A) with in-batch contrasts, at most log(batch_size).
+
+    A random design is sampled `num_samples` times a step, each sample with a batch of its own: the bound is their mean.
+    """
+
+    problem: Problem
+    source: AbstractSource
+    outcome_scale: OutcomeScale
+    value_scale: ValueScale
+    temperature: Temperature
+    batch_size: int = eqx.field(static=True)
+    num_samples: int = eqx.field(static=True, default=1)
+
+    def __call__(self, trainable: Trainable, key: Key[Array, ""], progress: Float[Array, ""]) -> Float[Array, ""]:
+        """The bound on fresh batches, at `progress` in [0, 1) of the training."""
+
+        def one(key):
+            return infonce(trainable.critic(*self.simulate(trainable.design, key, progress)))
+
+        return one(key) if self.num_samples == 1 else jnp.mean(jax.vmap(one)(jr.split(key, self.num_samples)))
+
+    def simulate(
+        self, design: FreeDesign | FixedDesign, key: Key[Array, ""], progress: Float[Array, ""]
+    ) -> tuple[Float[Array, "B D"], Float[Array, "B F"], Float[Array, "D J"]]:
+        """What the critic sees of a batch of experiments: scaled outcomes, features of m*, shares of discrete actions."""
+        draw_key, noise_key, design_key = jr.split(key, 3)
+        params, values = self.source.batch(draw_key, self.batch_size)
+        actions = design.sample(design_key, *self.temperature(progress))
+        keys = jr.split(noise_key, self.batch_size)
+        outcomes = jax.vmap(self.problem.sample_outcomes, in_axes=(0, 0, None))(keys, params, actions)
+        weights = jax.vmap(self.problem.model.action_space.discrete_weights)(actions)
+        return self.outcome_scale(outcomes, weights), self.value_scale(values), weights
+
+
+def outcome_scale(key: Key[Array, ""], problem: Problem, num_draws: int = 512) -> OutcomeScale:
+    """Prior mean and standard deviation of y at each context, under random continuous and every discrete action."""
+    space = problem.model.action_space
+    rows = jnp.asarray(space.enumerate_discrete())
+    entries = jnp.asarray(space.continuous, dtype=int)
+
+    def outcomes(key, row):
+        prior_key, action_key, noise_key = jr.split(key, 3)
+        actions = jax.vmap(space.sample)(jr.split(action_key, problem.num_contexts))
+        actions = jnp.broadcast_to(row, actions.shape).at[:, entries].set(actions[:, entries])
+        return problem.sample_outcomes(noise_key, problem.model.sample_prior(prior_key), actions)
+
+    draws = jax.jit(
+        lambda keys: jax.lax.map(lambda row: jax.vmap(lambda k: outcomes(k, row))(keys), rows)  # (J, N, D)
+    )(jr.split(key, num_draws))
+    std = draws.std(axis=1).T
+    # An action whose outcome never varies would divide by zero; its outcome carries nothing, at any scale.
+    return OutcomeScale(draws.mean(axis=1).T, jnp.where(std > 1e-9 * jnp.max(std), std, 1.0))
+
+
+def value_scale(key: Key[Array, ""], problem: Problem, source: AbstractSource, num_draws: int = 4096) -> ValueScale:
+    """Statistics of m* under the prior."""
+    # The decomposition costs num_draws x T x min(num_draws, T).
+    num_draws = min(num_draws if problem.num_targets <= 512 else 1024, getattr(source, "size", num_draws))
+    return ValueScale.fit(eqx.filter_jit(lambda s, k: s.batch(k, num_draws)[1])(source, key))

@@ -1,0 +1,187 @@
+"""Max-values: m(c, psi) = max_a E[y | a, c, psi] and the action that reaches it. The only argmax over actions.
+
+Four ways, each for one psi and one context (callers vmap): the model's closed form, the linear program of a reward
+linear in a bounded action, complete enumeration, and a grid with local refinement.
+"""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from scipy.stats import qmc
+
+from cobed.errors import ProblemError
+from cobed.models.base import AbstractModel, HasBestAction
+from cobed.spaces import AbstractSpace, Box, Product
+from cobed.types import Array, Float, Params
+
+Best = tuple[Float[Array, ""], Float[Array, " A"]]
+
+
+class AbstractOptimum(eqx.Module):
+    """A way to the best action of one context in one world."""
+
+    @abc.abstractmethod
+    def __call__(self, model: AbstractModel, params: Params, context: Float[Array, " C"]) -> Best:
+        """The largest mean reward and an action that has it."""
+
+    @abc.abstractmethod
+    def num_evaluations(self, model: AbstractModel) -> int:
+        """How many mean rewards one call computes: what it costs."""
+
+
+class ClosedForm(AbstractOptimum):
+    """The model's own `best_action`."""
+
+    def __call__(self, model, params, context):
+        action = model.best_action(params, context)  # pyright: ignore[reportAttributeAccessIssue]
+        return model.mean_reward(params, context, action), action
+
+    def num_evaluations(self, model):
+        return 1
+
+
+class LinearProgram(AbstractOptimum):
+    """max_a g . a over a box: each entry goes to the bound its coefficient points to."""
+
+    def __call__(self, model, params, context):
+        def reward(action):
+            return model.mean_reward(params, context, action)
+
+        slopes = jax.grad(reward)(jnp.zeros(model.action_space.dim))
+        # An infinite step along the slopes, back onto the box.
+        action = model.action_space.project(jnp.where(slopes > 0, jnp.inf, -jnp.inf))
+        return reward(action), action
+
+    def num_evaluations(self, model):
+        return 3
+
+
+class Enumeration(AbstractOptimum):
+    """Every discrete action."""
+
+    def __call__(self, model, params, context):
+        return _best_of(model, params, context, jnp.asarray(model.action_space.enumerate_discrete()))
+
+    def num_evaluations(self, model):
+        return len(model.action_space.enumerate_discrete())
+
+
+class Grid(AbstractOptimum):
+    """A grid over the continuous entries (for every discrete combination), its best point refined locally.
+
+    `num_points` in all: evenly spaced on a line, a Sobol sequence in more dimensions. The refinement moves to the best of
+    a + h e_i, a - h e_i and a step of length h up the gradient, halving h when none is better.
+    """
+
+    num_points: int = eqx.field(static=True, default=128)
+    num_refinements: int = eqx.field(static=True, default=24)
+
+    def __check_init__(self):
+        if self.num_points < 2 or self.num_refinements < 0:
+            raise ProblemError(f"A grid needs at least 2 points and no negative number of refinements, got {self!r}.")
+
+    def __call__(self, model, params, context):
+        grid, spacing = _grid(model.action_space, self.num_points)
+        combinations = model.action_space.enumerate_discrete()
+        candidates = jnp.asarray((combinations[:, None, :] + grid[None, :, :]).reshape(-1, grid.shape[1]))
+        value, action = _best_of(model, params, context, candidates)
+        moves = jnp.asarray(np.concatenate([np.diag(spacing), -np.diag(spacing)]))
+        reach = float(np.linalg.norm(spacing))
+
+        def refine(_, state):
+            value, action, scale = state
+            slope = jax.grad(lambda a: model.mean_reward(params, context, a))(action) * (spacing > 0)
+            uphill = reach * slope / jnp.maximum(jnp.linalg.norm(slope), 1e-30)
+            steps = scale * jnp.concatenate([moves, uphill[None]])
+            trials = jax.vmap(lambda step: _project_continuous(model.action_space, action + step))(steps)
+            new_value, new_action = _best_of(model, params, context, trials)
+            better = new_value > value
+            return (
+                jnp.where(better, new_value, value),
+                jnp.where(better, new_action, action),
+                jnp.where(better, scale, scale / 2),
+            )
+
+        value, action, _ = jax.lax.fori_loop(0, self.num_refinements, refine, (value, action, jnp.asarray(0.5)))
+        return value, action
+
+    def num_evaluations(self, model):
+        per_refinement = 2 * model.action_space.dim + 3
+        return self.num_points * len(model.action_space.enumerate_discrete()) + self.num_refinements * per_refinement
+
+
+def choose_optimum(model: AbstractModel, contexts: Float[Array, "D C"]) -> AbstractOptimum:
+    """The cheapest way that is exact for this model; a grid where none is. `contexts` serve to probe for linearity."""
+    space = model.action_space
+    if isinstance(model, HasBestAction):
+        return ClosedForm()
+    if not space.continuous:
+        return Enumeration()
+    if isinstance(space, Box) and space.bounded and _is_linear(model, contexts):
+        return LinearProgram()
+    dims = len(space.continuous)
+    return Grid(num_points=128 if dims == 1 else 512 if dims == 2 else 2048)
+
+
+def check_optimum(optimum: AbstractOptimum, model: AbstractModel) -> None:
+    """Raise `ProblemError` where the way does not fit the action space or the model."""
+    space = model.action_space
+    if isinstance(optimum, ClosedForm) and not isinstance(model, HasBestAction):
+        raise ProblemError(
+            "optimum=ClosedForm() needs a model with a `best_action` method. Leave optimum=None to let cobed choose."
+        )
+    if isinstance(optimum, LinearProgram) and not (isinstance(space, Box) and space.bounded):
+        raise ProblemError("optimum=LinearProgram() needs a Box with finite bounds; the best action is at one of them.")
+    if isinstance(optimum, Enumeration) and space.continuous:
+        raise ProblemError(
+            "optimum=Enumeration() needs discrete actions. Use Grid() for spaces with continuous entries."
+        )
+
+
+def _is_linear(model: AbstractModel, contexts: Float[Array, "D C"], num_probes: int = 8) -> bool:
+    """Whether r(a) = r(0) + g . a at random worlds, contexts and actions."""
+
+    def gap(key, context):
+        prior_key, action_key = jr.split(key)
+        params, action = model.sample_prior(prior_key), model.action_space.sample(action_key)
+        zero = jnp.zeros_like(action)
+        at_zero, slopes = jax.value_and_grad(lambda a: model.mean_reward(params, context, a))(zero)
+        reward = model.mean_reward(params, context, action)
+        return jnp.abs(reward - at_zero - slopes @ action), jnp.abs(reward) + jnp.abs(at_zero) + jnp.abs(
+            slopes
+        ) @ jnp.abs(action)
+
+    rows = contexts[jnp.arange(num_probes) % contexts.shape[0]]
+    gaps, sizes = jax.jit(jax.vmap(gap))(jr.split(jr.key(0), num_probes), rows)
+    return bool(jnp.all(gaps <= 1e-4 * sizes + 1e-12))
+
+
+def _best_of(model: AbstractModel, params: Params, context: Float[Array, " C"], actions: Float[Array, "N A"]) -> Best:
+    rewards = jax.vmap(lambda action: model.mean_reward(params, context, action))(actions)
+    winner = jnp.argmax(rewards)
+    return rewards[winner], actions[winner]
+
+
+def _grid(space: AbstractSpace, num_points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points over the continuous entries with zeros elsewhere, (N, A), and the spacing along each entry, (A,)."""
+    parts = space.parts if isinstance(space, Product) else (space,)
+    bounds = [part.search_bounds() for part in parts if isinstance(part, Box)]
+    low, high = (np.concatenate(side) for side in zip(*bounds, strict=True))
+    if low.size == 1:
+        unit = np.linspace(0, 1, num_points)[:, None]
+    else:
+        unit = qmc.Sobol(low.size, scramble=False).random_base2(int(np.ceil(np.log2(num_points))))[:num_points]
+    points, spacing = np.zeros((len(unit), space.dim), np.float32), np.zeros(space.dim, np.float32)
+    points[:, space.continuous] = low + (high - low) * unit
+    spacing[list(space.continuous)] = (high - low) / max(num_points ** (1 / low.size) - 1, 1)
+    return points, spacing
+
+
+def _project_continuous(space: AbstractSpace, action: Float[Array, " A"]) -> Float[Array, " A"]:
+    """Clip the continuous entries; the discrete ones are already one-hot and stay as they are."""
+    entries = jnp.asarray(space.continuous)
+    return action.at[entries].set(space.project(action)[entries])

@@ -1,0 +1,112 @@
+"""A problem: a model, the contexts where we experiment, and the targets where we will deploy."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cobed.errors import ProblemError
+from cobed.models.base import AbstractModel
+from cobed.models.contract import bind_context_dim, check_model
+from cobed.optimum import AbstractOptimum, check_optimum, choose_optimum
+from cobed.types import Array, Float, Key, Params
+
+
+class Problem(eqx.Module):
+    """What to learn, from whom, for whom.
+
+    >>> import cobed
+    >>> from cobed.models import discrete
+    >>> problem = cobed.Problem(cobed.models.DiscreteExample(), discrete.contexts(), -discrete.contexts())
+    >>> problem.num_contexts, problem.num_targets
+    (10, 10)
+    """
+
+    model: AbstractModel
+    contexts: Float[Array, "D C"]
+    targets: Float[Array, "T C"]
+    optimum: AbstractOptimum
+
+    def __init__(self, model: AbstractModel, contexts: Any, targets: Any, *, optimum: AbstractOptimum | None = None):
+        """`contexts` (D, C) and `targets` (T, C): arrays, lists or DataFrames of numbers, one row a unit; a vector is one column.
+
+        `optimum` is the way to the max-values; chosen to fit the model where it is None.
+        """
+        self.contexts, self.targets = _table(contexts, "contexts"), _table(targets, "targets")
+        if self.contexts.shape[1] != self.targets.shape[1]:
+            raise ProblemError(
+                f"contexts have {self.contexts.shape[1]} column(s) and targets {self.targets.shape[1]}. "
+                "Both must describe a unit by the same columns in the same order."
+            )
+        model = bind_context_dim(model, self.contexts.shape[1])
+        check_model(model, self.contexts)
+        self.model = model
+        self.optimum = choose_optimum(model, self.contexts) if optimum is None else optimum
+        check_optimum(self.optimum, model)
+
+    @property
+    def num_contexts(self) -> int:
+        return self.contexts.shape[0]
+
+    @property
+    def num_targets(self) -> int:
+        return self.targets.shape[0]
+
+    @property
+    def action_dim(self) -> int:
+        return self.model.action_space.dim
+
+    def sample_world(self, key: Key[Array, ""]) -> Params:
+        """One drawn psi, to play the part of reality."""
+        return self.model.sample_prior(key)
+
+    def sample_outcomes(self, key: Key[Array, ""], params: Params, actions: Float[Array, "D A"]) -> Float[Array, " D"]:
+        """Outcomes of the design `actions` on the experimental contexts in the world `params`."""
+        return self.model.sample_outcomes(key, params, self.contexts, actions)
+
+    def best(self, params: Params) -> tuple[Float[Array, " T"], Float[Array, "T A"]]:
+        """m*(psi) and the best actions, at every target."""
+        return jax.vmap(lambda target: self.optimum(self.model, params, target))(self.targets)
+
+    def check_actions(self, actions: Any) -> Float[Array, "D A"]:
+        """The actions as an array of shape (D, A); `ProblemError` where they are not a design for this problem."""
+        array = np.asarray(actions, dtype=np.float32)
+        expected = (self.num_contexts, self.action_dim)
+        if array.shape != expected:
+            raise ProblemError(
+                f"A design for this problem has shape {expected} (contexts, action entries), got {array.shape}."
+            )
+        inside = np.asarray(jax.vmap(self.model.action_space.contains)(jnp.asarray(array)))
+        if not inside.all():
+            row = int(np.argmin(inside))
+            raise ProblemError(
+                f"Row {row} of the design is not a valid action: {array[row].tolist()} is not in {self.model.action_space}."
+            )
+        return jnp.asarray(array)
+
+
+def _table(values: Any, name: str) -> Float[Array, "N C"]:
+    try:
+        table = np.asarray(values, dtype=np.float32)
+    except (ValueError, TypeError) as error:
+        raise ProblemError(
+            f"{name} must be numbers in rows of one length: {error}. Encode categories as numbers first."
+        ) from error
+    if table.ndim == 1:
+        table = table[:, None]
+    if table.ndim != 2:
+        raise ProblemError(f"{name} has shape {table.shape}; a table of shape (rows, columns) is needed.")
+    if 0 in table.shape:
+        raise ProblemError(
+            f"{name} has {table.shape[0]} rows and {table.shape[1]} columns; at least one of each is needed."
+        )
+    bad = np.argwhere(~np.isfinite(table))
+    if len(bad):
+        row, column = bad[0]
+        raise ProblemError(
+            f"{name}, row {row}, column {column}: {table[row, column]} is not a finite number "
+            f"({len(bad)} such value(s) in all). Fill them or drop the rows."
+        )
+    return jnp.asarray(table)
