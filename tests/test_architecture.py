@@ -14,7 +14,7 @@ ROOMS = [
     ["spaces"],
     ["models"],
     ["optimum"],
-    ["problem", "pool"],
+    ["problem", "pool", "data"],
     ["policies"],
     ["critics", "bounds"],
     # What is climbed, how long, and what the end is worth: docs/decisions.md.

@@ -21,8 +21,9 @@ def _infonce_forward(scores):
     peaks = jnp.max(scores, axis=1, keepdims=True)
     exponentials = jnp.exp(scores - peaks)
     sums = jnp.sum(exponentials, axis=1, keepdims=True)
-    normalisers = (peaks + jnp.log(sums))[:, 0] - np.log(scores.shape[1])
-    return jnp.mean(jnp.diagonal(scores) - normalisers), (exponentials, sums)
+    # The peak is taken off the diagonal before anything small is added, so that large scores lose nothing to rounding.
+    heights = jnp.diagonal(scores) - peaks[:, 0] - jnp.log(sums)[:, 0]
+    return jnp.mean(heights) + np.log(scores.shape[1]), (exponentials, sums)
 
 
 def _infonce_backward(residuals, cotangent):
@@ -46,15 +47,13 @@ def is_saturated(bound: float, batch_size: int) -> bool:
 
 
 def prior_contrastive(
-    own: Float[Array, " N"], others: Float[Array, "N L"]
+    own: Float[Array, " N"], evidence: Float[Array, " N"], num_contrasts: int
 ) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
     """Per-sample lower and upper bounds on EIG(psi) from log-likelihoods.
 
-    `own[i]` = log p(y_i | psi_i), `others[i, l]` = log p(y_i | psi_l) for L independent draws. With the own draw among the
-    contrasts the expectation is a lower bound (PCE, at most log(L+1)); without it, an upper bound (nested Monte Carlo).
+    `own[i]` = log p(y_i | psi_i), `evidence[i]` = log sum_l p(y_i | psi_l) over independent contrasts. With the own draw
+    among the contrasts the mean is a lower bound (PCE, at most log(L+1)); without it, an upper bound (nested Monte Carlo).
     """
-    num_others = others.shape[1]
-    evidence = jax.nn.logsumexp(others, axis=1)
-    lower = own - jnp.logaddexp(own, evidence) + np.log(num_others + 1)
-    upper = own - evidence + np.log(num_others)
+    lower = own - jnp.logaddexp(own, evidence) + np.log(num_contrasts + 1)
+    upper = own - evidence + np.log(num_contrasts)
     return lower, upper

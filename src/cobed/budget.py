@@ -1,9 +1,10 @@
 """How much computing to spend, by name or in detail, and what it will cost before it starts."""
 
 import dataclasses
-import os
+import functools
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import jax
@@ -31,7 +32,7 @@ class Budget:
     `schedule` "cosine" ends at zero; "exponential" is the paper's decay by 0.96 every 1,000 steps. `num_starts` None means 4
     where an action has a discrete part, else 1. The design rests for the first `design_delay` of the steps (None: 0.2 with
     discrete parts, else 0), until the critic's gradients mean something. A step simulates `batch_size` experiments, shared
-    out over `num_samples` of the design (None: 4 where it is random, else 1).
+    out over `num_samples` of the design (None: 4 where it is random, else 1). `design_rate` None is 0.1 for logits, 0.05 else.
     """
 
     num_steps: int = 1_500
@@ -43,7 +44,7 @@ class Budget:
     optimiser: Literal["muon", "adam"] = "muon"
     schedule: Literal["cosine", "exponential"] = "cosine"
     critic_rate: float = 2e-2
-    design_rate: float = 1e-1
+    design_rate: float | None = None
     design_delay: float | None = None
     pool_size: int = 65_536
     num_samples: int | None = None
@@ -64,7 +65,7 @@ class Budget:
                 "Budget.optimiser must be 'muon' or 'adam' and schedule 'cosine' or 'exponential', "
                 f"got {self.optimiser!r} and {self.schedule!r}."
             )
-        if not (self.critic_rate > 0 and self.design_rate > 0):
+        if not (self.critic_rate > 0 and (self.design_rate is None or self.design_rate > 0)):
             raise BudgetError(f"Budget step sizes must be positive, got {self.critic_rate!r} and {self.design_rate!r}.")
         if self.num_samples is not None and not 1 <= self.num_samples <= self.batch_size // 2:
             raise BudgetError(
@@ -85,6 +86,7 @@ class Budget:
         discrete = len(problem.model.action_space.enumerate_discrete()) > 1
         return self.replace(
             num_starts=self.num_starts or (DISCRETE_STARTS if discrete else 1),
+            design_rate=self.design_rate or (0.1 if discrete else 0.05),
             num_samples=self.num_samples or (min(DISCRETE_SAMPLES, self.batch_size // 2) if discrete else 1),
             design_delay=(0.2 if discrete else 0.0) if self.design_delay is None else self.design_delay,
         )
@@ -112,8 +114,12 @@ def find_budget(budget: str | Budget) -> Budget:
     return BUDGETS[budget]
 
 
+@functools.cache
 def make_optimiser(budget: Budget, num_steps: int) -> optax.GradientTransformation:
-    """Ascent directions for a `Trainable`: the critic by `budget.optimiser`, the design by Adam at its own pace."""
+    """Ascent directions for a `Trainable`: the critic by `budget.optimiser`, the design by Adam at its own pace.
+
+    The same object for the same arguments, so that designing again does not compile again.
+    """
     if budget.schedule == "exponential":
         decay = optax.exponential_decay(1.0, 1_000, 0.96)
         design_decay = decay
@@ -126,7 +132,7 @@ def make_optimiser(budget: Budget, num_steps: int) -> optax.GradientTransformati
         return budget.critic_rate * decay(count)
 
     def design_rate(count):
-        return budget.design_rate * jnp.where(count < rest, 0.0, design_decay(count))
+        return (budget.design_rate or 0.0) * jnp.where(count < rest, 0.0, design_decay(count))
 
     critic = optax.contrib.muon(critic_rate) if budget.optimiser == "muon" else optax.adam(critic_rate)
     return optax.partition({"critic": critic, "design": optax.adam(design_rate)}, _labels)
@@ -157,7 +163,8 @@ def estimate_cost(
     settle = _step_cost(critic, budget.settle_batch_size, units)
     num_starts = budget.num_starts or 1
     evaluation = settle[0] / 3 * budget.num_evaluation_batches
-    starts = num_starts * ((budget.num_steps + budget.settle_steps) * design[0] + evaluation)
+    ranking = budget.settle_steps if num_starts > 1 else 0
+    starts = num_starts * ((budget.num_steps + ranking) * design[0] + evaluation)
     flops = starts + budget.settle_steps * settle[0] + evaluation
     memory = max(design[1], settle[1])
     if not isinstance(source, FreshDraws):
@@ -180,26 +187,30 @@ def _step_cost(critic: Separable | Joint, batch: int, units: int) -> tuple[float
     return 6.0 * multiplications, 4 * 2 * activations
 
 
+@functools.cache
 def _flops_per_second(size: int = 512) -> float:
     matrix = jnp.ones((size, size))
-    product = jax.jit(lambda a: a @ a)
-    product(matrix).block_until_ready()
+    (matrix @ matrix).block_until_ready()
     started = time.perf_counter()
     for _ in range(4):
-        product(matrix).block_until_ready()
+        (matrix @ matrix).block_until_ready()
     return 4 * 2 * size**3 / (time.perf_counter() - started)
 
 
 def check_memory(cost: Cost) -> None:
     """Raise `BudgetError` where the design would not fit in this machine's free memory."""
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else None
-    try:
-        with open("/proc/meminfo") as file:
-            free = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        pass
+    free = _free_bytes()
     if free is not None and cost.bytes > free:
         raise BudgetError(
             f"This budget needs {cost.bytes / 2**30:.1f} GiB of memory and {free / 2**30:.1f} GiB are free. "
             "The scores of a batch take batch_size^2 numbers: lower batch_size or settle_batch_size."
         )
+
+
+def _free_bytes() -> int | None:
+    """Memory that can be had without swapping; None where the system does not tell (it is Linux that does)."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")), None)

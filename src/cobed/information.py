@@ -20,6 +20,9 @@ from cobed.pool import make_source
 from cobed.problem import Problem
 from cobed.types import Array, Float, Key
 
+# So many contrasts are weighed against all experiments at once.
+CONTRAST_CHUNK = 512
+
 
 class Estimate(NamedTuple):
     """A number of nats with its standard error."""
@@ -136,7 +139,7 @@ def parameter_information(
     actions: Float[Array, "D A"],
     *,
     num_outer: int = 1_024,
-    num_contrasts: int = 65_536,
+    num_contrasts: int = 131_072,
 ) -> tuple[Estimate, Estimate]:
     """EIG(psi) between a lower and an upper bound, from the likelihood. m* is a function of psi, so CMV-EIG <= EIG(psi).
 
@@ -156,22 +159,24 @@ def parameter_information(
 
 @eqx.filter_jit
 def _contrasts(key, problem: Problem, model: AbstractLikelihoodModel, actions, num_outer: int, num_contrasts: int):
+    """Both bounds for `num_outer` experiments, the contrasts drawn in chunks that share a running log-sum-exp."""
     outer_key, noise_key, contrast_key = jr.split(key, 3)
-    own = jax.vmap(model.sample_prior)(jr.split(outer_key, num_outer))
-    outcomes = jax.vmap(problem.sample_outcomes, in_axes=(0, 0, None))(jr.split(noise_key, num_outer), own, actions)
-    contrasts = jax.vmap(model.sample_prior)(jr.split(contrast_key, num_contrasts))
+    params = jax.vmap(model.sample_prior)(jr.split(outer_key, num_outer))
+    outcomes = jax.vmap(problem.sample_outcomes, in_axes=(0, 0, None))(jr.split(noise_key, num_outer), params, actions)
 
-    def log_likelihood(params, outcome):
+    def log_likelihood(params, outcomes):
         each = jax.vmap(model.log_likelihood, in_axes=(None, 0, 0, 0))
-        return jnp.sum(each(params, problem.contexts, actions, outcome))
+        return jnp.sum(each(params, problem.contexts, actions, outcomes))
 
-    def one(pair):
-        params, outcome = pair
-        others = jax.lax.map(lambda p: log_likelihood(p, outcome), contrasts, batch_size=4_096)
-        lower, upper = prior_contrastive(log_likelihood(params, outcome)[None], others[None])
-        return lower[0], upper[0]
+    def add_chunk(evidence, chunk):
+        contrasts = jax.vmap(model.sample_prior)(jr.split(jr.fold_in(contrast_key, chunk), CONTRAST_CHUNK))
+        others = jax.vmap(lambda y: jax.vmap(lambda p: log_likelihood(p, y))(contrasts))(outcomes)
+        counted = chunk * CONTRAST_CHUNK + jnp.arange(CONTRAST_CHUNK) < num_contrasts
+        return jnp.logaddexp(evidence, jax.nn.logsumexp(jnp.where(counted, others, -jnp.inf), axis=1)), None
 
-    return jax.lax.map(one, (own, outcomes))
+    num_chunks = -(-num_contrasts // CONTRAST_CHUNK)
+    evidence, _ = jax.lax.scan(add_chunk, jnp.full(num_outer, -jnp.inf), jnp.arange(num_chunks))
+    return prior_contrastive(jax.vmap(log_likelihood)(params, outcomes), evidence, num_contrasts)
 
 
 def saturation_warning(information: Estimate, batch_size: int) -> str | None:

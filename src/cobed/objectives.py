@@ -4,9 +4,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 
 from cobed.bounds import infonce
 from cobed.critics import AbstractCritic, OutcomeScale, ValueScale
+from cobed.errors import ModelError
 from cobed.policies import FreeDesign, Temperature
 from cobed.pool import AbstractSource
 from cobed.problem import Problem
@@ -67,10 +69,10 @@ class InfoNCE(eqx.Module):
         return self.outcome_scale(outcomes, weights), self.value_scale(values), weights
 
 
+@eqx.filter_jit
 def outcome_scale(key: Key[Array, ""], problem: Problem, num_draws: int = 512) -> OutcomeScale:
     """Prior mean and standard deviation of y at each context, under random continuous and every discrete action."""
     space = problem.model.action_space
-    rows = jnp.asarray(space.enumerate_discrete())
     entries = jnp.asarray(space.continuous, dtype=int)
 
     def outcomes(key, row):
@@ -79,9 +81,9 @@ def outcome_scale(key: Key[Array, ""], problem: Problem, num_draws: int = 512) -
         actions = jnp.broadcast_to(row, actions.shape).at[:, entries].set(actions[:, entries])
         return problem.sample_outcomes(noise_key, problem.model.sample_prior(prior_key), actions)
 
-    draws = jax.jit(
-        lambda keys: jax.lax.map(lambda row: jax.vmap(lambda k: outcomes(k, row))(keys), rows)  # (J, N, D)
-    )(jr.split(key, num_draws))
+    keys = jr.split(key, num_draws)
+    rows = jnp.asarray(space.enumerate_discrete())
+    draws = jax.lax.map(lambda row: jax.vmap(lambda k: outcomes(k, row))(keys), rows)  # (J, N, D)
     std = draws.std(axis=1).T
     # An action whose outcome never varies would divide by zero; its outcome carries nothing, at any scale.
     return OutcomeScale(draws.mean(axis=1).T, jnp.where(std > 1e-9 * jnp.max(std), std, 1.0))
@@ -91,4 +93,17 @@ def value_scale(key: Key[Array, ""], problem: Problem, source: AbstractSource, n
     """Statistics of m* under the prior."""
     # The decomposition costs num_draws x T x min(num_draws, T).
     num_draws = min(num_draws if problem.num_targets <= 512 else 1024, getattr(source, "size", num_draws))
-    return ValueScale.fit(eqx.filter_jit(lambda s, k: s.batch(k, num_draws)[1])(source, key))
+    values = np.asarray(_max_values(source, key, num_draws))
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        row = int(bad[0, 1])
+        raise ModelError(
+            f"The best reward at target row {row}, context {np.asarray(problem.targets)[row].tolist()}, is not a finite number "
+            f"in {len(np.unique(bad[:, 0]))} of {num_draws} draws of the prior. Check the model's mean reward there."
+        )
+    return ValueScale.fit(jnp.asarray(values))
+
+
+@eqx.filter_jit
+def _max_values(source: AbstractSource, key: Key[Array, ""], num_draws: int) -> Float[Array, "N T"]:
+    return source.batch(key, num_draws)[1]

@@ -115,7 +115,7 @@ class Grid(AbstractOptimum):
 
 
 def choose_optimum(model: AbstractModel, contexts: Float[Array, "D C"]) -> AbstractOptimum:
-    """The cheapest way that is exact for this model; a grid where none is. `contexts` serve to probe for linearity."""
+    """The cheapest way that is exact for this model at these contexts (the targets); a grid where none is."""
     space = model.action_space
     if isinstance(model, HasBestAction):
         return ClosedForm()
@@ -127,8 +127,8 @@ def choose_optimum(model: AbstractModel, contexts: Float[Array, "D C"]) -> Abstr
     return Grid(num_points=128 if dims == 1 else 512 if dims == 2 else 2048)
 
 
-def check_optimum(optimum: AbstractOptimum, model: AbstractModel) -> None:
-    """Raise `ProblemError` where the way does not fit the action space or the model."""
+def check_optimum(optimum: AbstractOptimum, model: AbstractModel, contexts: Float[Array, "D C"]) -> None:
+    """Raise `ProblemError` where the way does not fit the action space or the model at these contexts."""
     space = model.action_space
     if isinstance(optimum, ClosedForm) and not isinstance(model, HasBestAction):
         raise ProblemError(
@@ -136,33 +136,46 @@ def check_optimum(optimum: AbstractOptimum, model: AbstractModel) -> None:
         )
     if isinstance(optimum, LinearProgram) and not (isinstance(space, Box) and space.bounded):
         raise ProblemError("optimum=LinearProgram() needs a Box with finite bounds; the best action is at one of them.")
+    if isinstance(optimum, LinearProgram) and not _is_linear(model, contexts):
+        raise ProblemError(
+            "optimum=LinearProgram() needs a reward linear in the action, and this one is curved. Use Grid()."
+        )
+    if isinstance(optimum, Grid) and not space.continuous:
+        raise ProblemError(
+            "optimum=Grid() needs an action with continuous entries. Use Enumeration() for discrete actions."
+        )
     if isinstance(optimum, Enumeration) and space.continuous:
         raise ProblemError(
             "optimum=Enumeration() needs discrete actions. Use Grid() for spaces with continuous entries."
         )
 
 
-def _is_linear(model: AbstractModel, contexts: Float[Array, "D C"], num_probes: int = 8) -> bool:
-    """Whether r(a) = r(0) + g . a at random worlds, contexts and actions."""
+def _is_linear(model: AbstractModel, contexts: Float[Array, "D C"], num_probes: int = 64) -> bool:
+    """Whether r(a) = r(0) + g . a at random worlds, contexts all along the list, random actions and both far corners."""
+    space = model.action_space
+    corners = [space.project(jnp.full(space.dim, bound)) for bound in (-jnp.inf, jnp.inf)]
 
-    def gap(key, context):
+    def gaps(key, context):
         prior_key, action_key = jr.split(key)
-        params, action = model.sample_prior(prior_key), model.action_space.sample(action_key)
-        zero = jnp.zeros_like(action)
-        at_zero, slopes = jax.value_and_grad(lambda a: model.mean_reward(params, context, a))(zero)
-        reward = model.mean_reward(params, context, action)
-        return jnp.abs(reward - at_zero - slopes @ action), jnp.abs(reward) + jnp.abs(at_zero) + jnp.abs(
-            slopes
-        ) @ jnp.abs(action)
+        params = model.sample_prior(prior_key)
 
-    rows = contexts[jnp.arange(num_probes) % contexts.shape[0]]
-    gaps, sizes = jax.jit(jax.vmap(gap))(jr.split(jr.key(0), num_probes), rows)
-    return bool(jnp.all(gaps <= 1e-4 * sizes + 1e-12))
+        def reward(action):
+            return model.mean_reward(params, context, action)
+
+        at_zero, slopes = jax.value_and_grad(reward)(jnp.zeros(space.dim))
+        actions = jnp.stack([*jax.vmap(space.sample)(jr.split(action_key, 4)), *corners])
+        rewards = jax.vmap(reward)(actions)
+        sizes = jnp.abs(rewards) + jnp.abs(at_zero) + jnp.abs(actions) @ jnp.abs(slopes)
+        return jnp.abs(rewards - at_zero - actions @ slopes) <= 1e-4 * sizes + 1e-12
+
+    rows = contexts[np.linspace(0, contexts.shape[0] - 1, num_probes).round().astype(int)]
+    return bool(jnp.all(jax.jit(jax.vmap(gaps))(jr.split(jr.key(0), num_probes), rows)))
 
 
 def _best_of(model: AbstractModel, params: Params, context: Float[Array, " C"], actions: Float[Array, "N A"]) -> Best:
     rewards = jax.vmap(lambda action: model.mean_reward(params, context, action))(actions)
-    winner = jnp.argmax(rewards)
+    # A reward that is not a number (0 log 0 at a bound, say) never wins.
+    winner = jnp.argmax(jnp.where(jnp.isnan(rewards), -jnp.inf, rewards))
     return rewards[winner], actions[winner]
 
 

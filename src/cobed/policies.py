@@ -42,6 +42,7 @@ class FreeDesign(eqx.Module):
     raw: Float[Array, "D A"]
 
     @classmethod
+    @eqx.filter_jit
     def initial(cls, key: Key[Array, ""], space: AbstractSpace, num_contexts: int) -> "FreeDesign":
         return cls(space, jax.vmap(space.initial_raw)(jr.split(key, num_contexts)))
 

@@ -48,6 +48,11 @@ class Pool(AbstractSource):
         return self.max_values.shape[0]
 
     def batch(self, key, size):
+        if size > self.size:
+            raise BudgetError(
+                f"A batch of {size:,} does not fit in the pool of {self.size:,} draws (a pool takes at most "
+                f"{MAX_POOL_BYTES / 2**30:.0f} GiB). Use smaller batches or fewer targets."
+            )
         start = jr.randint(key, (), 0, self.size - size + 1)
         return jax.tree.map(
             lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, size), (self.params, self.max_values)
@@ -66,8 +71,13 @@ def draw_pool(
         )
     num_chunks = -(-size // chunk)
     fresh = FreshDraws(problem)
-    draws = jax.jit(lambda keys: jax.lax.map(lambda k: fresh.batch(k, chunk), keys))(jr.split(key, num_chunks))
+    draws = _draw_chunks(fresh, jr.split(key, num_chunks), chunk)
     return Pool(*jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:size], draws))
+
+
+@eqx.filter_jit
+def _draw_chunks(fresh: FreshDraws, keys: Key[Array, " N"], chunk: int) -> Draws:
+    return jax.lax.map(lambda key: fresh.batch(key, chunk), keys)
 
 
 def make_source(

@@ -35,16 +35,23 @@ class Problem(eqx.Module):
         `optimum` is the way to the max-values; chosen to fit the model where it is None.
         """
         self.contexts, self.targets = _table(contexts, "contexts"), _table(targets, "targets")
+        names = [list(getattr(table, "columns", [])) for table in (contexts, targets)]
+        if all(names) and names[0] != names[1]:
+            raise ProblemError(
+                f"contexts have the columns {names[0]} and targets {names[1]}. Give both the same columns in the same order, "
+                "for example targets[contexts.columns]."
+            )
         if self.contexts.shape[1] != self.targets.shape[1]:
             raise ProblemError(
                 f"contexts have {self.contexts.shape[1]} column(s) and targets {self.targets.shape[1]}. "
                 "Both must describe a unit by the same columns in the same order."
             )
         model = bind_context_dim(model, self.contexts.shape[1])
-        check_model(model, self.contexts)
+        check_model(model, jnp.concatenate([self.contexts, self.targets]))
         self.model = model
-        self.optimum = choose_optimum(model, self.contexts) if optimum is None else optimum
-        check_optimum(self.optimum, model)
+        self.optimum = choose_optimum(model, self.targets) if optimum is None else optimum
+        if optimum is not None:
+            check_optimum(optimum, model, self.targets)
 
     @property
     def num_contexts(self) -> int:
@@ -72,8 +79,14 @@ class Problem(eqx.Module):
 
     def check_actions(self, actions: Any) -> Float[Array, "D A"]:
         """The actions as an array of shape (D, A); `ProblemError` where they are not a design for this problem."""
-        array = np.asarray(actions, dtype=np.float32)
         expected = (self.num_contexts, self.action_dim)
+        try:
+            array = np.asarray(actions, dtype=np.float32)
+        except (ValueError, TypeError) as error:
+            raise ProblemError(
+                f"A design is a table of numbers of shape {expected}, one row a unit (one-hot for named actions): {error}. "
+                "`action_space.parse` turns names into rows."
+            ) from error
         if array.shape != expected:
             raise ProblemError(
                 f"A design for this problem has shape {expected} (contexts, action entries), got {array.shape}."
@@ -105,8 +118,10 @@ def _table(values: Any, name: str) -> Float[Array, "N C"]:
     bad = np.argwhere(~np.isfinite(table))
     if len(bad):
         row, column = bad[0]
+        row_name = values.index[row] if hasattr(values, "columns") else row
+        column_name = repr(values.columns[column]) if hasattr(values, "columns") else column
         raise ProblemError(
-            f"{name}, row {row}, column {column}: {table[row, column]} is not a finite number "
+            f"{name}, row {row_name}, column {column_name}: {table[row, column]} is not a finite number "
             f"({len(bad)} such value(s) in all). Fill them or drop the rows."
         )
     return jnp.asarray(table)

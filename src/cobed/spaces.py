@@ -8,7 +8,7 @@ action, `harden` the action that will be played.
 import abc
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -94,8 +94,10 @@ class Discrete(AbstractSpace):
             raise SpaceError(
                 f"Discrete takes a list of action names, not the single string {names!r}. Write Discrete([{names!r}, ...])."
             )
-        if isinstance(names, int):
-            names = [str(i + 1) for i in range(names)]
+        if isinstance(names, int | np.integer):
+            names = [str(i + 1) for i in range(int(names))]
+        if not isinstance(names, Iterable):
+            raise SpaceError(f"Discrete takes a list of action names, or their number, not {names!r}.")
         names = tuple(str(name) for name in names)
         if len(names) < 2:
             raise SpaceError(
@@ -172,9 +174,13 @@ class Box(AbstractSpace):
             raise SpaceError(
                 f"Box bounds must be numbers or vectors of one length, got low={low!r}, high={high!r}."
             ) from error
-        if lows.ndim != 1 or not (lows < highs).all():
+        if lows.ndim != 1 or lows.size == 0:
+            raise SpaceError(
+                f"Box bounds must be numbers or vectors with at least one entry, got low={low!r}, high={high!r}."
+            )
+        if not (lows < highs).all():
             raise SpaceError(f"Box needs low < high in every entry, got low={lows.tolist()}, high={highs.tolist()}.")
-        if not (math.isfinite(scale) and scale > 0):
+        if not isinstance(scale, int | float) or not (math.isfinite(scale) and scale > 0):
             raise SpaceError(f"Box scale must be a positive number, got {scale!r}.")
         self.low, self.high = tuple(lows.tolist()), tuple(highs.tolist())
         self.scale = float(scale)
@@ -214,7 +220,9 @@ class Box(AbstractSpace):
         return jnp.clip(action, jnp.array(self.low), jnp.array(self.high))
 
     def contains(self, action):
-        return jnp.all(jnp.abs(action - self.project(action)) <= 1e-5 * jnp.maximum(1.0, jnp.abs(action)))
+        low, high, has_low, has_high = self._bounds()
+        size = jnp.where(has_low & has_high, high - low, jnp.maximum(self.scale, jnp.abs(action)))
+        return jnp.all(jnp.abs(action - self.project(action)) <= 1e-5 * size)
 
     def initial_raw(self, key):
         _, _, has_low, has_high = self._bounds()
@@ -231,7 +239,9 @@ class Box(AbstractSpace):
         squashed = (low + high) / 2 + (high - low) / 2 * jnp.tanh(raw)
         above, below = low + self.scale * jax.nn.softplus(raw), high - self.scale * jax.nn.softplus(-raw)
         one_sided = jnp.where(has_low, above, below)
-        return jnp.where(has_low & has_high, squashed, jnp.where(has_low | has_high, one_sided, self.scale * raw))
+        action = jnp.where(has_low & has_high, squashed, jnp.where(has_low | has_high, one_sided, self.scale * raw))
+        # Rounding can put a squashed action one ulp outside.
+        return self.project(action)
 
     def enumerate_discrete(self):
         return np.zeros((1, self.dim), dtype=np.float32)
@@ -272,7 +282,7 @@ class Product(AbstractSpace):
     dim: int = eqx.field(static=True)
 
     def __init__(self, parts: Sequence[AbstractSpace]):
-        parts = tuple(parts)
+        parts = tuple(parts) if isinstance(parts, Iterable) else ()
         if not parts or not all(isinstance(part, Discrete | Box) for part in parts):
             raise SpaceError("Product takes a non-empty list of Discrete and Box spaces; flatten nested products.")
         self.parts = parts

@@ -99,7 +99,8 @@ class _Run:
         self.stop_reason = ""
         self._critics: list[AbstractCritic] = []
         # Work in units of one training step at the design's batch size.
-        starts_work = (budget.num_starts or 1) * (budget.num_steps + budget.settle_steps)
+        num_starts = budget.num_starts or 1
+        starts_work = num_starts * (budget.num_steps + (budget.settle_steps if num_starts > 1 else 0))
         self._clock = Clock(starts_work + budget.settle_steps * budget.settle_batch_size / budget.batch_size)
 
     def start(self, index: int, any_before: bool) -> StartRecord | None:
@@ -136,7 +137,7 @@ class _Run:
         self.interrupted = trained.interrupted
         started = time.perf_counter()
         actions, network = trained.trainable.design.harden(), trained.trainable.critic
-        if not self.interrupted:
+        if not self.interrupted and num_starts > 1:
             # Small batches are enough to rank the starts.
             network = self._settle(settle_key, name, actions, network, f"start{index}-settle", budget.batch_size)
         # Every start is judged on the same draws.

@@ -1,7 +1,9 @@
 """The contract of a model: a prior over psi and the reward of one action in one context. Callers vmap.
 
 A model must offer `sample_prior`, `mean_reward` and `sample_outcome`. Everything else is a capability that the engine
-uses where it finds it: a likelihood (`AbstractLikelihoodModel`) and a best action in closed form (`HasBestAction`).
+uses where it finds it: a likelihood (`AbstractLikelihoodModel`), a best action in closed form (`HasBestAction`), and,
+for inference, the density (`HasLogPrior`), the bounds (`HasPriorBounds`) or the Gaussian moments (`HasGaussianPrior`)
+of the prior.
 """
 
 import abc
@@ -77,3 +79,30 @@ class HasBestAction(Protocol):
     """A model that knows a*(c, psi) = argmax_a E[y | a, c, psi] in closed form."""
 
     def best_action(self, params: Params, context: Float[Array, " C"]) -> Float[Array, " A"]: ...
+
+
+@runtime_checkable
+class HasLogPrior(Protocol):
+    """A model that can evaluate the density of its prior; psi is then a pytree of floats."""
+
+    def log_prior(self, params: Params) -> Float[Array, ""]:
+        """log p(psi), minus infinity outside the support."""
+        ...
+
+
+@runtime_checkable
+class HasPriorBounds(Protocol):
+    """A model whose psi lives in a bounded box."""
+
+    def prior_bounds(self) -> tuple[Params, Params]:
+        """The lowest and the highest psi: two pytrees of the shape of psi, all finite."""
+        ...
+
+
+@runtime_checkable
+class HasGaussianPrior(Protocol):
+    """A model whose psi, laid out flat by `jax.flatten_util.ravel_pytree`, is Gaussian."""
+
+    def prior_moments(self) -> tuple[Float[Array, " P"], Float[Array, "P P"]]:
+        """Mean and covariance of the flat psi."""
+        ...

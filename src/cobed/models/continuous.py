@@ -12,6 +12,7 @@ from cobed.models.base import AbstractGaussianModel
 from cobed.spaces import Box
 
 COST = 0.1
+LOW, HIGH = 0.1, 1.1
 
 
 class ContinuousExample(AbstractGaussianModel):
@@ -35,7 +36,14 @@ class ContinuousExample(AbstractGaussianModel):
         self.variant = variant
 
     def sample_prior(self, key):
-        return jr.uniform(key, (4,), minval=0.1, maxval=1.1)
+        return jr.uniform(key, (4,), minval=LOW, maxval=HIGH)
+
+    def log_prior(self, params):
+        # The box has volume 1.
+        return jnp.where(jnp.all((params >= LOW) & (params <= HIGH)), 0.0, -jnp.inf)
+
+    def prior_bounds(self):
+        return jnp.full(4, LOW), jnp.full(4, HIGH)
 
     def mean_reward(self, params, context, action):
         centre, width = self._shape(params, context[0])

@@ -4,6 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.scipy.stats import norm
 
 from cobed.models.base import AbstractGaussianModel
 from cobed.spaces import Discrete
@@ -32,6 +33,12 @@ class DiscreteExample(AbstractGaussianModel):
         c = context[0]
         ends = jnp.stack([(3 - c) / 6, (3 + c) / 6])
         return 9 - c**2 + action @ params @ ends
+
+    def log_prior(self, params):
+        return jnp.sum(norm.logpdf(params, PRIOR_MEAN, PRIOR_STD))
+
+    def prior_moments(self):
+        return jnp.asarray(PRIOR_MEAN.ravel()), jnp.diag(PRIOR_STD.ravel() ** 2)
 
 
 def contexts(num: int = 10) -> np.ndarray:

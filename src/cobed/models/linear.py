@@ -66,6 +66,18 @@ class LinearGaussian(AbstractGaussianModel):
     def mean_reward(self, params, context, action):
         return self.features(context, action) @ params
 
+    def log_prior(self, params):
+        """log Normal(psi; mean, cov); where the covariance is singular, the density within its range."""
+        # prior_factor = V diag(s), so V^T (psi - mean) / s = factor^T (psi - mean) / s^2 is standard normal.
+        scales = jnp.linalg.norm(self.prior_factor, axis=0)
+        kept = scales > 1e-5 * jnp.max(scales)
+        scales = jnp.where(kept, scales, 1.0)
+        standard = jnp.where(kept, self.prior_factor.T @ (params - self.prior_mean) / scales**2, 0.0)
+        return -0.5 * jnp.sum(standard**2) - jnp.sum(jnp.where(kept, jnp.log(scales * jnp.sqrt(2 * jnp.pi)), 0.0))
+
+    def prior_moments(self):
+        return self.prior_mean, self.prior_cov
+
     def design_matrix(self, contexts: Float[Array, "D C"], actions: Float[Array, "D A"]) -> Float[Array, "D P"]:
         return jax.vmap(self.features)(contexts, actions)
 

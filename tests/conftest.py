@@ -1,0 +1,46 @@
+"""Problems that many tests share."""
+
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import cobed
+from cobed.models import LinearGaussian, discrete
+
+# Most tests run a function once or twice: compiling it well costs more than it saves. Processes they start do the same.
+jax.config.update("jax_disable_most_optimizations", True)
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+
+
+def oracle_features(context, action):
+    """phi of the linear-Gaussian oracle: experiments measure the coefficient the action names, targets both kinds."""
+    is_target, which = context[0], context[1]
+    target_row = jnp.stack([1 - which, which])
+    return jnp.where(is_target > 0.5, target_row, action)
+
+
+def oracle_problem(num_units: int = 3) -> cobed.Problem:
+    """Coefficients with sds (1, 1.5), noise 1. At the targets the reward is a coefficient, whatever the action, so that
+    m* is linear in psi and I(m*; y) has a closed form: 1/2 ln 11 for one look at the first and two at the second."""
+    model = LinearGaussian(oracle_features, [0.0, 0.0], [1.0, 2.25], cobed.Discrete(["first", "second"]), 2, 1.0)
+    contexts = np.zeros((num_units, 2), np.float32)
+    return cobed.Problem(model, contexts, np.array([[1.0, 0.0], [1.0, 1.0]], np.float32))
+
+
+@pytest.fixture(scope="session")
+def make_linear_problem():
+    return oracle_problem
+
+
+@pytest.fixture(scope="session")
+def linear_problem() -> cobed.Problem:
+    return oracle_problem()
+
+
+@pytest.fixture(scope="session")
+def discrete_problem() -> cobed.Problem:
+    contexts = discrete.contexts()
+    return cobed.Problem(cobed.models.DiscreteExample(), contexts, -contexts)
