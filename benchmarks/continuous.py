@@ -27,7 +27,7 @@ def one(seed: int, fast: bool) -> dict[str, float]:
     result = cobed.design(problem, seed=seed, budget=cobed.Budget(**FAST) if fast else "quick")
     seconds = time.perf_counter() - started
     assert result.information is not None
-    lower, upper = cobed.parameter_information(jr.key(1_000 + seed), problem, result.actions)
+    lower, upper = cobed.parameter_information(jr.key(1_000 + seed), problem, result.actions, num_outer=512)
     return {
         "seconds": seconds,
         "cmv_eig": result.information.value,

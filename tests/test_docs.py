@@ -20,6 +20,9 @@ def test_the_examples_of_the_docstrings_run(module):
 def test_the_code_of_the_readme_runs(capsys):
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
     assert blocks
+    names = {}
     for block in blocks:
-        exec(compile(block, str(README), "exec"), {})
-    assert "nats" in capsys.readouterr().out
+        exec(compile(block, str(README), "exec"), names)
+    printed = capsys.readouterr().out
+    assert "nats" in printed
+    assert "expected_reward" in printed

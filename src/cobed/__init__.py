@@ -13,12 +13,18 @@ if TYPE_CHECKING:
     from cobed.budget import Budget as Budget
     from cobed.critics import Joint as Joint
     from cobed.critics import Separable as Separable
+    from cobed.data import Data as Data
+    from cobed.deployment import deploy as deploy
     from cobed.designers.cobed import design as design
     from cobed.designers.result import DesignResult as DesignResult
     from cobed.errors import CobedError as CobedError
+    from cobed.experiment import run_experiment as run_experiment
+    from cobed.inference import infer as infer
     from cobed.information import Estimate as Estimate
     from cobed.information import max_value_information as max_value_information
     from cobed.information import parameter_information as parameter_information
+    from cobed.metrics import evaluate as evaluate
+    from cobed.metrics import paired_difference as paired_difference
     from cobed.policies import Temperature as Temperature
     from cobed.problem import Problem as Problem
     from cobed.progress import ConsoleReporter as ConsoleReporter
@@ -32,6 +38,12 @@ _HOMES = {
     "Separable": "critics",
     "design": "designers.cobed",
     "DesignResult": "designers.result",
+    "Data": "data",
+    "deploy": "deployment",
+    "run_experiment": "experiment",
+    "infer": "inference",
+    "evaluate": "metrics",
+    "paired_difference": "metrics",
     "CobedError": "errors",
     "Estimate": "information",
     "max_value_information": "information",

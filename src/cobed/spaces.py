@@ -342,3 +342,11 @@ class Product(AbstractSpace):
 
     def _each(self, function: Any, pieces: Any) -> Array:
         return jnp.concatenate([function(part, piece) for part, piece in zip(self.parts, pieces, strict=True)])
+
+
+def label_columns(labels: Sequence[Any]) -> dict[str, list[Any]]:
+    """Labels of many actions as columns of a table: "action", or "action_0", "action_1", ... where they have several parts."""
+    parts = [label if isinstance(label, tuple) else (label,) for label in labels]
+    width = len(parts[0])
+    names = ["action"] if width == 1 else [f"action_{i}" for i in range(width)]
+    return {name: [part[i] for part in parts] for i, name in enumerate(names)}

@@ -16,6 +16,7 @@ from cobed import __version__
 from cobed.errors import StorageError
 from cobed.information import Estimate
 from cobed.problem import Problem
+from cobed.spaces import label_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,10 +66,7 @@ class DesignResult:
         import pandas as pd
 
         columns = {f"context_{i}": self.contexts[:, i] for i in range(self.contexts.shape[1])}
-        parts = [label if isinstance(label, tuple) else (label,) for label in self.labels]
-        width = len(parts[0])
-        names = ["action"] if width == 1 else [f"action_{i}" for i in range(width)]
-        return pd.DataFrame({**columns, **{name: [part[i] for part in parts] for i, name in enumerate(names)}})
+        return pd.DataFrame({**columns, **label_columns(self.labels)})
 
     def save(self, path: str | Path) -> Path:
         """Write `path`.json and `path`.npz, each whole or not at all. Returns the JSON's path."""

@@ -1,0 +1,106 @@
+"""What an experiment gave: one row a unit, with its context, the action it got and the outcome that came back."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cobed.errors import ProblemError
+from cobed.models.base import AbstractModel
+from cobed.types import Array, Float
+
+
+class Data(eqx.Module):
+    """The rows of an experiment. Checked when constructed: finite numbers, one row a unit, at least one row.
+
+    >>> Data(contexts=[[0.0], [1.0]], actions=[[1, 0], [0, 1]], outcomes=[0.3, 0.7]).num_rows
+    2
+    """
+
+    contexts: Float[Array, "D C"]
+    actions: Float[Array, "D A"]
+    outcomes: Float[Array, " D"]
+
+    def __init__(self, contexts: Any, actions: Any, outcomes: Any):
+        """`contexts` (D, C), `actions` (D, A) as the engine's vectors, `outcomes` (D,). A vector of the first two is one column."""
+        tables = {
+            "contexts": _numbers(contexts, "contexts", ndim=2),
+            "actions": _numbers(actions, "actions", ndim=2),
+            "outcomes": _numbers(outcomes, "outcomes", ndim=1),
+        }
+        lengths = {name: len(table) for name, table in tables.items()}
+        if len(set(lengths.values())) > 1:
+            found = ", ".join(f"{length} {name}" for name, length in lengths.items())
+            raise ProblemError(
+                f"The data have {found}; one of each a unit is expected. "
+                "Drop the units whose outcome has not come back, in all three."
+            )
+        if lengths["outcomes"] == 0:
+            raise ProblemError(
+                "The data have no rows; at least one outcome is needed to learn from. Run the experiment."
+            )
+        for name, table in tables.items():
+            _check_finite(table, name)
+        self.contexts, self.actions, self.outcomes = (
+            jnp.asarray(table, dtype=jnp.float32) for table in tables.values()
+        )
+
+    @property
+    def num_rows(self) -> int:
+        return self.outcomes.shape[0]
+
+    def with_outcomes(self, outcomes: Float[Array, " D"]) -> "Data":
+        """The same units with other outcomes, unchecked: for simulated ones, inside compiled code."""
+        return eqx.tree_at(lambda data: data.outcomes, self, outcomes)
+
+    def check_fits(self, model: AbstractModel) -> None:
+        """Raise `ProblemError` where the rows are not contexts and actions of this model."""
+        columns, space = self.contexts.shape[1], model.action_space
+        if model.context_dim is not None and columns != model.context_dim:
+            raise ProblemError(
+                f"The data have {columns} context column(s) and the model expects {model.context_dim}. "
+                "Give the columns the model was written for, in its order."
+            )
+        if self.actions.shape[1] != space.dim:
+            raise ProblemError(
+                f"The data have {self.actions.shape[1]} action column(s); an action of {space} has {space.dim}. "
+                "Encode the actions with action_space.parse."
+            )
+        inside = np.asarray(jax.vmap(space.contains)(self.actions))
+        if not inside.all():
+            row = int(np.argmin(inside))
+            raise ProblemError(
+                f"actions, row {row}: {np.asarray(self.actions[row]).tolist()} is not in {space} "
+                f"({int((~inside).sum())} such row(s) in all). Correct the action, or drop the row."
+            )
+
+
+def _numbers(values: Any, name: str, ndim: int) -> np.ndarray:
+    """The values as float64, with `ndim` axes; a vector becomes one column where two are asked for."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise ProblemError(
+            f"{name} must be numbers in rows of one length: {error}. Encode categories as numbers first."
+        ) from error
+    if array.ndim == 1 and ndim == 2:
+        array = array[:, None]
+    if array.ndim == 2 and ndim == 1 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != ndim:
+        wanted = "one number a unit, (D,)" if ndim == 1 else "one row a unit, (D, columns)"
+        raise ProblemError(f"{name} have shape {array.shape}; {wanted}, is expected.")
+    return array
+
+
+def _check_finite(table: np.ndarray, name: str) -> None:
+    # The engine computes in single precision, where 1e39 is infinite.
+    bad = np.argwhere(~(np.abs(table) <= np.finfo(np.float32).max))
+    if len(bad):
+        where = f"row {bad[0][0]}" + (f", column {bad[0][1]}" if table.ndim == 2 else "")
+        raise ProblemError(
+            f"{name}, {where}: {table[tuple(bad[0])]} is not a finite number in single precision "
+            f"({len(bad)} such value(s) in all). Drop the unit or correct the value; a missing outcome is not a zero."
+        )

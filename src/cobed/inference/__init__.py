@@ -1,0 +1,144 @@
+"""From data to what is known about psi. `infer` picks the method, says why, and goes on to a stronger one where needed."""
+
+import dataclasses
+from typing import Literal
+
+import jax
+import jax.random as jr
+import numpy as np
+from scipy.stats import norm
+
+from cobed.data import Data
+from cobed.errors import ModelError, ProblemError
+from cobed.inference.base import AbstractSampler, Draws, Posterior
+from cobed.inference.conjugate import Conjugate
+from cobed.inference.importance import Importance
+from cobed.inference.nuts import NUTS
+from cobed.inference.smc import TemperedSMC
+from cobed.models.base import AbstractGaussianModel, AbstractModel
+from cobed.models.contract import bind_context_dim
+from cobed.types import Array, Key
+
+__all__ = [
+    "NUTS",
+    "AbstractSampler",
+    "Conjugate",
+    "Draws",
+    "Importance",
+    "Posterior",
+    "TemperedSMC",
+    "choose_sampler",
+    "infer",
+]
+
+Method = Literal["auto", "conjugate", "importance", "smc", "nuts"]
+METHODS = {"conjugate": Conjugate, "importance": Importance, "smc": TemperedSMC, "nuts": NUTS}
+# Above this many numbers in psi a cloud of draws says too little about their covariance.
+MAX_SMC_DIM = 50
+# A residual that the noise produces with a smaller probability, in any row, is reported.
+SURPRISE = 1e-6
+
+
+def infer(
+    key: Key[Array, ""], model: AbstractModel, data: Data, method: Method | AbstractSampler | NUTS = "auto"
+) -> Posterior:
+    """The posterior of psi given the data.
+
+    `auto` takes the exact posterior where there is one; otherwise importance sampling from the prior while its effective
+    size and Pareto k are good, then tempered SMC (prior density, psi of at most 50 numbers), then NUTS; the best of
+    them where none is beyond doubt. What was picked
+    is in `Posterior.method`, why in `reason`, and what speaks against it in `warnings`. A sampler with other settings
+    can be given itself: `method=TemperedSMC(num_draws=8192)`.
+    """
+    model = bind_context_dim(model, data.contexts.shape[1])
+    data.check_fits(model)
+    if method == "auto":
+        posterior = _escalate(key, model, data)
+    elif isinstance(method, AbstractSampler | NUTS):
+        posterior = dataclasses.replace(method.posterior(key, model, data), reason=f"{method.name} was asked for.")
+    elif method in METHODS:
+        chosen = METHODS[method]().posterior(key, model, data)
+        posterior = dataclasses.replace(chosen, reason=f"{method} was asked for.")
+    else:
+        raise ProblemError(
+            f"Unknown inference method {method!r}. Allowed: 'auto', {', '.join(map(repr, METHODS))}, or a sampler."
+        )
+    return dataclasses.replace(posterior, warnings=(*posterior.warnings, *_doubts(model, data, posterior)))
+
+
+def choose_sampler(model: AbstractModel, data: Data, num_draws: int | None = None) -> AbstractSampler:
+    """The sampler for thousands of worlds: exact, else tempered SMC, else importance sampling from the prior.
+
+    `num_draws` are wanted of each posterior. The moves of SMC need a cloud of at least 512, importance sampling 20,000.
+    """
+    candidates: list[AbstractSampler] = [Conjugate(), TemperedSMC()]
+    if num_draws is not None:
+        candidates = [Conjugate(2 * -(-num_draws // 2)), TemperedSMC(max(num_draws, 512))]
+    reasons = []
+    for sampler in [*candidates, Importance()]:
+        problem = sampler.unfit(model, data)
+        if problem is None and isinstance(sampler, TemperedSMC) and _dim(model) > MAX_SMC_DIM:
+            problem = f"psi has {_dim(model)} numbers, more than {MAX_SMC_DIM}."
+        if problem is None:
+            return sampler
+        reasons.append(f"{sampler.name}: {problem}")
+    raise ModelError("No inference fits this model. " + " ".join(reasons))
+
+
+def _escalate(key: Key[Array, ""], model: AbstractModel, data: Data) -> Posterior:
+    """From the cheapest method that can be right to stronger ones, until one has nothing to complain about."""
+    tried: list[Posterior] = []
+    reasons: list[str] = []
+    for sampler, why in [
+        (Conjugate(), "the posterior is Gaussian and known in closed form."),
+        (Importance(), "the weights of the prior draws pass the checks of effective size and Pareto k."),
+        (TemperedSMC(), "the prior has a density and psi is small; the draws reached the posterior and moved freely."),
+        (TemperedSMC(16_384), "the prior has a density and psi is small; 2,048 draws were too few."),
+        (NUTS(), "the chains agree."),
+    ]:
+        problem = sampler.unfit(model, data)
+        if problem is None and isinstance(sampler, TemperedSMC) and _dim(model) > MAX_SMC_DIM:
+            problem = f"psi has {_dim(model)} numbers; SMC is for at most {MAX_SMC_DIM}."
+        if problem is not None:
+            reasons.append(f"{sampler.name} does not apply: {problem}")
+            continue
+        key, own = jr.split(key)
+        posterior = sampler.posterior(own, model, data)
+        exact = isinstance(sampler, Conjugate)
+        if exact or not posterior.warnings:
+            return dataclasses.replace(posterior, reason=" ".join([f"{sampler.name}: {why}", *reasons]))
+        reasons.append(f"{sampler.name} was not good enough: {posterior.warnings[0]}")
+        tried.append(posterior)
+    if not tried:
+        raise ModelError("No inference fits this model. " + " ".join(reasons))
+    # All have complaints. The effective size of prior draws means little when their weights have collapsed, so they come last.
+    best = max(tried, key=lambda posterior: (posterior.method != "importance", posterior.ess))
+    return dataclasses.replace(best, reason=f"{best.method}: the best of those that apply. " + " ".join(reasons))
+
+
+def _dim(model: AbstractModel) -> int:
+    return sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(model.sample_prior, jr.key(0))))
+
+
+def _doubts(model: AbstractModel, data: Data, posterior: Posterior) -> tuple[str, ...]:
+    """What looks wrong with the data themselves, once the model has been fitted to them."""
+    doubts = []
+    outcomes = np.asarray(data.outcomes)
+    if data.num_rows > 2 and (outcomes == outcomes[0]).all():
+        doubts.append(
+            f"All {data.num_rows} outcomes are equal ({outcomes[0]:g}). If that is not what happened, check the column."
+        )
+    if isinstance(model, AbstractGaussianModel):
+        # y - E_post f is Normal(0, noise^2 + Var_post f) when the model is right.
+        rewards = np.asarray(posterior.mean_rewards(model, data.contexts, data.actions), np.float64)
+        weights = np.asarray(posterior.weights, np.float64)
+        means = weights @ rewards
+        spread = np.sqrt(model.noise_std**2 + weights @ (rewards - means) ** 2)
+        distances = np.abs(outcomes - means) / spread
+        row = int(np.argmax(distances))
+        if 2 * norm.sf(distances[row]) * data.num_rows < SURPRISE:
+            doubts.append(
+                f"Row {row}: the outcome {outcomes[row]:g} is {distances[row]:.1f} standard deviations from what the "
+                f"posterior expects there ({means[row]:g}). Check that row, and whether the model allows such outcomes."
+            )
+    return tuple(doubts)

@@ -1,0 +1,180 @@
+"""What every inference gives: joint draws of psi with weights, and what is known about their quality.
+
+A sampler's `draw` is a pure function of a key and arrays, so it is compiled and vmapped over thousands of worlds.
+A `Posterior` is the checked value for one data set, with diagnostics and warnings in words.
+"""
+
+import abc
+import dataclasses
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from cobed.data import Data
+from cobed.errors import ModelError, ProblemError
+from cobed.models.base import AbstractLikelihoodModel, AbstractModel
+from cobed.types import Array, Float, Int, Key, Params
+
+
+class Draws(NamedTuple):
+    """Joint draws of psi, stacked N, their log-weights up to a constant, and scalars about how they were made."""
+
+    params: Params
+    log_weights: Float[Array, " N"]
+    diagnostics: dict[str, Array]
+
+
+class AbstractSampler(eqx.Module):
+    """A way to the posterior that runs inside compiled code."""
+
+    num_draws: eqx.AbstractVar[int]
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """What the method is called in results."""
+
+    @abc.abstractmethod
+    def unfit(self, model: AbstractModel, data: Data) -> str | None:
+        """Why this sampler cannot take the model and the design, in words; None where it can. Not for compiled code."""
+
+    @abc.abstractmethod
+    def draw(self, key: Key[Array, ""], model: AbstractModel, data: Data) -> Draws:
+        """`num_draws` draws of psi given the data. Pure: callers vmap over keys and `data.outcomes`."""
+
+    @abc.abstractmethod
+    def judge(self, diagnostics: dict[str, float]) -> tuple[str, ...]:
+        """What is wrong with a posterior of these diagnostics, one sentence each; empty where it can be trusted."""
+
+    def require_fit(self, model: AbstractModel, data: Data) -> None:
+        """Raise `ModelError` where `unfit` has a reason."""
+        problem = self.unfit(model, data)
+        if problem is not None:
+            raise ModelError(f"Inference by {self.name} is not possible: {problem} With method='auto' cobed chooses.")
+
+    def posterior(self, key: Key[Array, ""], model: AbstractModel, data: Data) -> "Posterior":
+        """The posterior for one data set, with what is wrong with it in its warnings."""
+        self.require_fit(model, data)
+        draws = compiled_draw(self, key, model, data)
+        diagnostics = {name: float(value) for name, value in draws.diagnostics.items()}
+        if diagnostics.get("impossible"):
+            raise impossible(model, data, draws.params)
+        return Posterior(draws.params, draws.log_weights, self.name, diagnostics, self.judge(diagnostics))
+
+
+@eqx.filter_jit
+def compiled_draw(sampler: AbstractSampler, key: Key[Array, ""], model: AbstractModel, data: Data) -> Draws:
+    return sampler.draw(key, model, data)
+
+
+@dataclasses.dataclass(frozen=True)
+class Posterior:
+    """Joint draws of psi given data. `params` is a pytree whose leaves are stacked N; `log_weights` (N,) up to a constant.
+
+    `reason` says why this method was picked, `warnings` what speaks against trusting it.
+    """
+
+    params: Params
+    log_weights: Float[Array, " N"]
+    method: str
+    diagnostics: dict[str, float] = dataclasses.field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    reason: str = ""
+
+    def __post_init__(self):
+        lengths = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(self.params)}
+        if lengths != {np.shape(self.log_weights)}:
+            raise ProblemError(
+                f"A posterior needs one weight a draw: the weights have shape {np.shape(self.log_weights)} and the "
+                f"draws are stacked {sorted(lengths)}."
+            )
+        log_weights = np.asarray(self.log_weights)
+        if np.isnan(log_weights).any() or not np.isfinite(log_weights.max()):
+            raise ProblemError(
+                "No draw of this posterior has a positive, finite weight, so it says nothing about psi. "
+                "Check the outcomes and the likelihood, or use cobed.infer, which says which row is at fault."
+            )
+
+    @property
+    def num_draws(self) -> int:
+        return self.log_weights.shape[0]
+
+    @property
+    def weights(self) -> Float[Array, " N"]:
+        """The weights, summing to one."""
+        return jax.nn.softmax(self.log_weights)
+
+    @property
+    def ess(self) -> float:
+        """Effective number of draws: what the method measured, otherwise 1 / sum of squared weights."""
+        return self.diagnostics.get("ess", float(effective_size(self.log_weights)))
+
+    def mean_rewards(
+        self, model: AbstractModel, contexts: Float[Array, "T C"], actions: Float[Array, "T A"]
+    ) -> Float[Array, "N T"]:
+        """E[y | a_t, c_t, psi] for every draw."""
+        rows = jax.vmap(model.mean_reward, in_axes=(None, 0, 0))
+        return jax.jit(jax.vmap(rows, in_axes=(0, None, None)))(
+            self.params, jnp.asarray(contexts), jnp.asarray(actions)
+        )
+
+    def resample(self, key: Key[Array, ""], num_draws: int) -> "Posterior":
+        """`num_draws` draws of equal weight, each independent given this posterior."""
+        if num_draws < 1:
+            raise ProblemError(f"num_draws must be at least 1, got {num_draws}.")
+        chosen = jr.categorical(key, self.log_weights, shape=(num_draws,))
+        params = jax.tree.map(lambda leaf: leaf[chosen], self.params)
+        return dataclasses.replace(self, params=params, log_weights=jnp.zeros(num_draws))
+
+
+def data_log_likelihood(model: AbstractModel, params: Params, data: Data) -> Float[Array, ""]:
+    """log p(y | C, A, psi) of all rows; minus infinity where it is not a number."""
+    log_likelihood = model.log_likelihood  # pyright: ignore[reportAttributeAccessIssue]
+    total = jnp.sum(jax.vmap(log_likelihood, (None, 0, 0, 0))(params, data.contexts, data.actions, data.outcomes))
+    return jnp.where(jnp.isnan(total), -jnp.inf, total)
+
+
+def effective_size(log_weights: Float[Array, " N"]) -> Float[Array, ""]:
+    """(sum w)^2 / sum w^2; zero where all weights are."""
+    # The largest weight is 1 after the shift, so the sums can neither overflow nor vanish.
+    largest = jnp.max(log_weights)
+    weights = jnp.where(jnp.isfinite(largest), jnp.exp(log_weights - largest), 0.0)
+    return jnp.sum(weights) ** 2 / jnp.maximum(jnp.sum(weights**2), 1e-30)
+
+
+def systematic(key: Key[Array, ""], log_weights: Float[Array, " N"], num_draws: int) -> Int[Array, " M"]:
+    """Positions of `num_draws` draws in proportion to the weights, with the least added noise: one uniform for all."""
+    # Where all weights are zero, all draws are alike: the caller says so in its diagnostics.
+    log_weights = jnp.where(jnp.isfinite(jnp.max(log_weights)), log_weights, 0.0)
+    heights = jnp.cumsum(jax.nn.softmax(log_weights))
+    points = (jnp.arange(num_draws) + jr.uniform(key)) / num_draws
+    # Rounding may leave the last height below 1: scale by it rather than run past the end.
+    chosen = jnp.searchsorted(heights, points * heights[-1], side="right")
+    return jnp.clip(chosen, 0, log_weights.shape[0] - 1)
+
+
+def needs_likelihood(model: AbstractModel) -> str | None:
+    """Why the model cannot be fitted to data at all; None where it can."""
+    if isinstance(model, AbstractLikelihoodModel):
+        return None
+    return (
+        f"{type(model).__name__} has no likelihood. Subclass cobed.models.AbstractLikelihoodModel, or write the model "
+        "as a NumPyro program."
+    )
+
+
+def impossible(model: AbstractModel, data: Data, params: Params) -> ProblemError:
+    """The error for data of likelihood zero at every draw: it names the row that the fewest draws can explain."""
+    rows = jax.vmap(model.log_likelihood, in_axes=(None, 0, 0, 0))  # pyright: ignore[reportAttributeAccessIssue]
+    each = jax.vmap(rows, in_axes=(0, None, None, None))(params, data.contexts, data.actions, data.outcomes)
+    possible = np.isfinite(np.asarray(each))
+    row = int(np.argmin(possible.sum(0)))
+    return ProblemError(
+        f"No draw of the prior, of {len(possible):,}, gives the data a positive likelihood. Row {row}, outcome "
+        f"{float(data.outcomes[row]):g}, is possible under {int(possible[:, row].sum()):,} of them. "
+        "Correct or drop it, or widen the prior or the noise of the model."
+    )

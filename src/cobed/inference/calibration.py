@@ -1,0 +1,93 @@
+"""Simulation-based calibration: is a posterior right on average, for any model that can be simulated?
+
+In each world psi ~ prior, outcomes ~ psi, and L draws of the posterior. If the posterior is right, the rank of psi among
+its draws is uniform on 0..L for every scalar function of psi (Talts et al. 2018).
+"""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from scipy.stats import chi2
+
+from cobed.data import Data
+from cobed.errors import ProblemError
+from cobed.inference.base import AbstractSampler
+from cobed.problem import Problem
+from cobed.types import Array, Key
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """Ranks (W, P) in 0..L of each number in psi among L posterior draws, over W worlds; errors and deviations for figures.
+
+    `p_values` (P,): of the chi-square test that the ranks are uniform. `errors` (W, P): psi minus posterior mean.
+    `deviations` (W, P): posterior standard deviations.
+    """
+
+    ranks: np.ndarray
+    num_draws: int
+    p_values: np.ndarray
+    errors: np.ndarray
+    deviations: np.ndarray
+
+    @property
+    def p_value(self) -> float:
+        """Of all numbers in psi together: the smallest, times their number (Bonferroni)."""
+        return float(min(1.0, self.p_values.min() * self.p_values.size))
+
+
+def calibrate(
+    key: Key[Array, ""],
+    problem: Problem,
+    actions: Any,
+    sampler: AbstractSampler,
+    num_worlds: int = 500,
+    num_draws: int = 99,
+    num_bins: int = 20,
+    batch_size: int = 8,
+) -> Calibration:
+    """Ranks of psi among `num_draws` posterior draws in `num_worlds` worlds, with the design `actions` (D, A)."""
+    if (num_draws + 1) % num_bins or num_worlds < 5 * num_bins:
+        raise ProblemError(
+            f"num_draws + 1 = {num_draws + 1} ranks must fill num_bins = {num_bins} bins evenly, and num_worlds = "
+            f"{num_worlds} must be at least 5 a bin. For instance num_draws=99, num_bins=20, num_worlds=500."
+        )
+    design = Data(problem.contexts, problem.check_actions(actions), np.zeros(problem.num_contexts))
+    sampler.require_fit(problem.model, design)
+    found = _ranks(key, problem, design, sampler, num_worlds, num_draws, batch_size)
+    ranks, errors, deviations = (np.asarray(array) for array in found)
+    counts = np.stack([np.bincount(column * num_bins // (num_draws + 1), minlength=num_bins) for column in ranks.T])
+    expected = num_worlds / num_bins
+    p_values = chi2.sf(((counts - expected) ** 2 / expected).sum(1), num_bins - 1)
+    return Calibration(ranks, num_draws, p_values, errors, deviations)
+
+
+@eqx.filter_jit
+def _ranks(
+    key: Key[Array, ""],
+    problem: Problem,
+    design: Data,
+    sampler: AbstractSampler,
+    num_worlds: int,
+    num_draws: int,
+    batch_size: int,
+) -> tuple[Array, Array, Array]:
+    def one(key: Key[Array, ""]) -> tuple[Array, Array, Array]:
+        world_key, noise_key, infer_key, choice_key = jr.split(key, 4)
+        world = problem.sample_world(world_key)
+        outcomes = problem.sample_outcomes(noise_key, world, design.actions)
+        draws = sampler.draw(infer_key, problem.model, design.with_outcomes(outcomes))
+        flat, weights = jax.vmap(lambda p: ravel_pytree(p)[0])(draws.params), jax.nn.softmax(draws.log_weights)
+        truth = ravel_pytree(world)[0]
+        mean = weights @ flat
+        # Independent choices: draws that come in mirrored pairs would have ranks too near the middle.
+        chosen = flat[jr.categorical(choice_key, draws.log_weights, shape=(num_draws,))]
+        return jnp.sum(chosen < truth, axis=0), truth - mean, jnp.sqrt(weights @ (flat - mean) ** 2)
+
+    return jax.lax.map(one, jr.split(key, num_worlds), batch_size=batch_size)

@@ -1,0 +1,162 @@
+"""Exact posterior: mean reward affine in psi, psi Gaussian, Gaussian noise.
+
+    y = f(mu) + Phi (psi - mu) + sigma e,   psi = mu + L z,   z ~ N(0, I),   B = Phi L / sigma = U diag(s) V^T
+    z | y ~ N( V diag(s / (1 + s^2)) U^T r, I - V diag(s^2 / (1 + s^2)) V^T ),   r = (y - f(mu)) / sigma
+
+By the singular values of B nothing is inverted and no condition number is squared, so single precision is enough for
+thousands of worlds; one posterior is computed in double precision on the host.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from scipy.stats import chi2
+
+from cobed.data import Data
+from cobed.errors import ProblemError
+from cobed.inference.base import AbstractSampler, Draws, Posterior
+from cobed.models.base import AbstractGaussianModel, AbstractModel, HasGaussianPrior
+from cobed.types import Array, Float, Key
+
+# Data this unlikely under the prior point to a wrong row or a wrong model.
+SURPRISE = 1e-6
+
+
+class Update(NamedTuple):
+    """What a design does to the Gaussian, whatever the outcomes: arrays of numpy or of jax."""
+
+    prior_mean: Any  # (P,)
+    expected: Any  # (D,): the outcomes expected before the experiment
+    gain: Any  # (P, D): posterior mean = prior_mean + gain @ (outcomes - expected)
+    factor: Any  # (P, P): posterior covariance = factor @ factor.T
+    whitener: Any  # (D, D): whitener @ (outcomes - expected) is standard normal before the experiment
+
+
+class Conjugate(AbstractSampler):
+    """Exact draws, in pairs mirrored at the posterior mean: averages of functions affine in psi have no sampling error."""
+
+    num_draws: int = eqx.field(static=True, default=2048)
+
+    def __check_init__(self):
+        if self.num_draws < 2 or self.num_draws % 2:
+            raise ProblemError(
+                f"Conjugate draws come in pairs: num_draws must be even and at least 2, got {self.num_draws}."
+            )
+
+    @property
+    def name(self) -> str:
+        return "conjugate"
+
+    def unfit(self, model, data):
+        if not isinstance(model, AbstractGaussianModel) or not isinstance(model, HasGaussianPrior):
+            return f"{type(model).__name__} is not Gaussian in psi and in the noise (AbstractGaussianModel, prior_moments)."
+        if not _is_affine(model, data):
+            return f"the mean reward of {type(model).__name__} is not affine in psi."
+        return None
+
+    def draw(self, key, model, data):
+        update = design_update(model, data)
+        mean = update.prior_mean + update.gain @ (data.outcomes - update.expected)
+        return self._draw(key, model, mean, update.factor)
+
+    def posterior(self, key, model, data):
+        self.require_fit(model, data)
+        update = exact_update(model, data)
+        residuals = np.asarray(data.outcomes, np.float64) - update.expected
+        mean = jnp.asarray(update.prior_mean + update.gain @ residuals, jnp.float32)
+        draws = self._draw(key, model, mean, jnp.asarray(update.factor, jnp.float32))
+        surprise = update.whitener @ residuals
+        diagnostics = {
+            "ess": float(self.num_draws),
+            "prior_predictive_p": float(chi2.sf(surprise @ surprise, data.num_rows)),
+        }
+        return Posterior(draws.params, draws.log_weights, self.name, diagnostics, self.judge(diagnostics))
+
+    def judge(self, diagnostics):
+        p = diagnostics.get("prior_predictive_p", 1.0)
+        if p >= SURPRISE:
+            return ()
+        return (
+            f"The prior expected data at least this far off with probability {p:.1g}. The posterior is exact for the "
+            "model as written: check the outcomes for errors of unit or sign, and the scale of the prior and the noise.",
+        )
+
+    def _draw(
+        self, key: Key[Array, ""], model: AbstractModel, mean: Float[Array, " P"], factor: Float[Array, "P P"]
+    ) -> Draws:
+        half = jr.normal(key, (self.num_draws // 2, mean.size)) @ factor.T
+        flat = mean + jnp.concatenate([half, -half])
+        _, unravel = ravel_pytree(model.sample_prior(key))
+        return Draws(jax.vmap(unravel)(flat), jnp.zeros(self.num_draws), {"ess": jnp.asarray(float(self.num_draws))})
+
+
+def exact_update(model: AbstractModel, data: Data) -> Update:
+    """The update by the design of `data`, in double precision on the host. Its outcomes are not used."""
+    mean, cov, expected, slopes = (np.asarray(array, np.float64) for array in _linearise(model, data))
+    return _update(mean, cov, expected, slopes, model.noise_std, np)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def design_update(model: AbstractModel, data: Data) -> Update:
+    """The same in single precision, inside compiled code: for thousands of worlds or designs."""
+    return _update(*_linearise(model, data), model.noise_std, jnp)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def posterior_moments(model: AbstractModel, data: Data) -> tuple[np.ndarray, np.ndarray]:
+    """Mean (P,) and covariance (P, P) of the flat psi given the data, in double precision."""
+    update = exact_update(model, data)
+    mean = update.prior_mean + update.gain @ (np.asarray(data.outcomes, np.float64) - update.expected)
+    return mean, update.factor @ update.factor.T
+
+
+def _update(mean: Any, cov: Any, expected: Any, slopes: Any, noise_std: float, xp: Any) -> Update:
+    """The formulas at the top of this file, in the array library `xp`."""
+    # L from the correlations: coefficients of very different scales keep their digits.
+    scales = xp.sqrt(xp.diagonal(cov))
+    safe = xp.where(scales > 0, scales, 1.0)
+    values, vectors = xp.linalg.eigh(cov / safe[:, None] / safe[None, :])
+    prior_factor = scales[:, None] * vectors * xp.sqrt(xp.maximum(values, 0.0))
+    left, s, right = xp.linalg.svd(slopes @ prior_factor / noise_std, full_matrices=False)
+    # gain = L V diag(s / (1 + s^2)) U^T / sigma
+    gain = prior_factor @ (right.T * (s / (1 + s**2))) @ left.T / noise_std
+    # (I - V diag(1 - 1/sqrt(1 + s^2)) V^T) is the symmetric root of the covariance of z given y; y itself has
+    # covariance sigma^2 (I + U diag(s^2) U^T) before the experiment.
+    shrink = 1 - 1 / xp.sqrt(1 + s**2)
+    factor = prior_factor @ (xp.eye(len(mean)) - (right.T * shrink) @ right)
+    whitener = (xp.eye(len(expected)) - (left * shrink) @ left.T) / noise_std
+    return Update(mean, expected, gain, factor, whitener)
+
+
+def _linearise(model: Any, data: Data) -> tuple[Array, Array, Array, Array]:
+    """Prior mean (P,) and covariance (P, P); mean outcomes (D,) and their slopes in psi (D, P) at the prior mean."""
+    mean, cov = model.prior_moments()
+    expected, slopes = _rewards_and_slopes(model, data, mean)
+    return mean, cov, expected, slopes
+
+
+def _rewards_and_slopes(
+    model: AbstractModel, data: Data, flat: Float[Array, " P"]
+) -> tuple[Float[Array, " D"], Float[Array, "D P"]]:
+    _, unravel = ravel_pytree(model.sample_prior(jr.key(0)))
+
+    def reward(flat, context, action):
+        return model.mean_reward(unravel(flat), context, action)
+
+    return jax.vmap(jax.value_and_grad(reward), in_axes=(None, 0, 0))(flat, data.contexts, data.actions)
+
+
+@eqx.filter_jit
+def _slope_change(model: AbstractModel, data: Data) -> tuple[Array, Array]:
+    """How much the slopes of the mean reward in psi differ between draws of the prior, beside their size."""
+    flats = jax.vmap(lambda key: ravel_pytree(model.sample_prior(key))[0])(jr.split(jr.key(0), 4))
+    slopes = jax.vmap(lambda flat: _rewards_and_slopes(model, data, flat)[1])(flats)
+    return jnp.max(jnp.abs(slopes - slopes[0])), jnp.max(jnp.abs(slopes))
+
+
+def _is_affine(model: AbstractModel, data: Data) -> bool:
+    change, size = _slope_change(model, data)
+    return bool(change <= 1e-4 * size + 1e-12)

@@ -1,0 +1,167 @@
+"""NUTS, by NumPyro: for a NumPyro program as it stands, and for a model with a prior density through its potential.
+
+Psi between finite bounds is reached from the whole line, so that no trajectory runs into a wall. Chains start from the
+likeliest of a few prior draws each. NumPyro itself is imported when first used.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from cobed.data import Data
+from cobed.errors import ModelError, ProblemError
+from cobed.inference.base import Posterior, data_log_likelihood, impossible, needs_likelihood
+from cobed.models.base import AbstractModel, HasLogPrior, HasPriorBounds
+from cobed.models.numpyro import NumPyroModel
+from cobed.types import Array, Float, Key, Params
+
+MAX_RHAT = 1.01
+MIN_ESS = 400.0
+# Prior draws from which each chain takes its likeliest as a start.
+STARTS_PER_CHAIN = 64
+
+
+class NUTS(eqx.Module):
+    """`num_chains` chains of `num_warmup` and then `num_draws` steps."""
+
+    num_draws: int = 1000
+    num_warmup: int = 1000
+    num_chains: int = 4
+
+    def __check_init__(self):
+        if self.num_draws < 4 or self.num_warmup < 0 or self.num_chains < 2:
+            raise ProblemError(
+                f"NUTS needs num_draws >= 4, num_warmup >= 0 and at least 2 chains to compare; got {self}."
+            )
+
+    @property
+    def name(self) -> str:
+        return "nuts"
+
+    def unfit(self, model: AbstractModel, data: Data) -> str | None:
+        """Why NUTS cannot take the model, in words; None where it can."""
+        leaves = jax.tree_util.tree_leaves_with_path(jax.eval_shape(model.sample_prior, jr.key(0)))
+        for path, leaf in leaves:
+            if not jnp.issubdtype(leaf.dtype, jnp.floating):
+                name = jax.tree_util.keystr(path) or "psi"
+                return f"{name} is {leaf.dtype}, and NUTS follows gradients. Sum or average discrete parts out."
+        if not isinstance(model, NumPyroModel | HasLogPrior):
+            return f"{type(model).__name__} is neither a NumPyro program nor has a log_prior(params)."
+        return needs_likelihood(model)
+
+    def posterior(self, key: Key[Array, ""], model: AbstractModel, data: Data) -> Posterior:
+        """Draws of all chains, with R-hat and effective size over the coordinates of psi, worst first."""
+        problem = self.unfit(model, data)
+        if problem is not None:
+            raise ModelError(f"Inference by nuts is not possible: {problem} With method='auto' cobed chooses.")
+        from numpyro import infer
+        from numpyro.infer.util import unconstrain_fn
+
+        start_key, run_key = jr.split(key)
+        starts = self._starts(start_key, model, data)
+        if isinstance(model, NumPyroModel):
+            conditioned = model.conditioned(data.contexts, data.actions, data.outcomes)
+            kernel = infer.NUTS(conditioned, init_strategy=infer.init_to_sample())
+            finish = lambda chains: {name: chains[name] for name in starts}  # noqa: E731
+            initial = jax.vmap(lambda p: unconstrain_fn(conditioned, (), {}, p))(starts)
+        else:
+            to_psi, to_line = _coordinates(model, starts)
+
+            def potential(line: Float[Array, " P"]) -> Float[Array, ""]:
+                params, log_volume = to_psi(line)
+                log_prior = model.log_prior(params)  # pyright: ignore[reportAttributeAccessIssue]
+                return -(log_prior + data_log_likelihood(model, params, data) + log_volume)
+
+            kernel = infer.NUTS(potential_fn=potential)
+            finish = jax.vmap(jax.vmap(lambda line: to_psi(line)[0]))
+            initial = jax.vmap(to_line)(starts)
+        sampler = infer.MCMC(
+            kernel,
+            num_warmup=self.num_warmup,
+            num_samples=self.num_draws,
+            num_chains=self.num_chains,
+            chain_method="vectorized",
+            progress_bar=False,
+        )
+        sampler.run(run_key, init_params=initial, extra_fields=("diverging",))
+        chains = finish(sampler.get_samples(group_by_chain=True))
+        diverging = int(np.sum(sampler.get_extra_fields()["diverging"]))
+        diagnostics = {**chain_diagnostics(chains), "divergences": float(diverging)}
+        params = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), chains)
+        total = self.num_draws * self.num_chains
+        return Posterior(params, jnp.zeros(total), self.name, diagnostics, self.judge(diagnostics))
+
+    def judge(self, diagnostics: dict[str, float]) -> tuple[str, ...]:
+        """What is wrong with a posterior of these diagnostics, one sentence each."""
+        warnings = []
+        if not diagnostics["r_hat"] <= MAX_RHAT:
+            warnings.append(
+                f"The chains disagree: R-hat is {diagnostics['r_hat']:.3f}, above {MAX_RHAT}. Run longer chains, and "
+                "look for several modes or coefficients that the data cannot tell apart."
+            )
+        if not diagnostics["ess"] >= MIN_ESS:
+            warnings.append(
+                f"The chains are worth {diagnostics['ess']:.0f} independent draws; {MIN_ESS:.0f} are wanted. Run them longer."
+            )
+        share = diagnostics["divergences"] / (self.num_draws * self.num_chains)
+        if share > 0.01:
+            warnings.append(
+                f"{share:.1%} of the trajectories diverged, so parts of the posterior may be missing. "
+                "Rescale psi or write the model without its narrow funnel."
+            )
+        return tuple(warnings)
+
+    def _starts(self, key: Key[Array, ""], model: Any, data: Data) -> Params:
+        """For each chain the likeliest of a few prior draws, stacked."""
+
+        def start(key: Key[Array, ""]) -> tuple[Params, Params, Float[Array, ""]]:
+            params = jax.vmap(model.sample_prior)(jr.split(key, STARTS_PER_CHAIN))
+            scores = jax.vmap(lambda p: data_log_likelihood(model, p, data))(params)
+            best = jnp.argmax(scores)
+            return jax.tree.map(lambda leaf: leaf[best], params), params, scores[best]
+
+        starts, tried, scores = eqx.filter_jit(jax.vmap(start))(jr.split(key, self.num_chains))
+        if not np.isfinite(scores).any():
+            raise impossible(model, data, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), tried))
+        # A chain that found no possible start takes that of another.
+        chosen = np.where(np.isfinite(scores), np.arange(self.num_chains), int(np.argmax(scores)))
+        return jax.tree.map(lambda leaf: leaf[chosen], starts)
+
+
+def chain_diagnostics(chains: Params) -> dict[str, float]:
+    """The largest split R-hat and the smallest effective size over all numbers in psi; leaves are (chains, draws, ...)."""
+    from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
+
+    flat = [np.asarray(leaf, np.float64).reshape(*leaf.shape[:2], -1) for leaf in jax.tree.leaves(chains)]
+    values = np.concatenate(flat, axis=-1)
+    with np.errstate(all="ignore"):
+        r_hat, ess = split_gelman_rubin(values), effective_sample_size(values)
+    # A chain that never moved has no variance: not a number, which must not pass for good.
+    return {"r_hat": float(np.max(r_hat)), "ess": float(np.min(ess))}
+
+
+def _coordinates(model: AbstractModel, starts: Params) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Between psi and the whole line: `to_psi(line) -> (psi, log |d psi / d line|)` and `to_line(psi)`."""
+    _, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], starts))
+    if not isinstance(model, HasPriorBounds):
+        return lambda line: (unravel(line), jnp.zeros(())), lambda params: ravel_pytree(params)[0]
+    low, high = (ravel_pytree(bound)[0] for bound in model.prior_bounds())
+
+    def to_psi(line: Float[Array, " P"]) -> tuple[Params, Float[Array, ""]]:
+        # psi = low + (high - low) s(line), s' = s (1 - s)
+        volume = jnp.log(high - low) + jax.nn.log_sigmoid(line) + jax.nn.log_sigmoid(-line)
+        # Rounding must not reach the bounds, where a density may end.
+        inside = jnp.clip(jax.nn.sigmoid(line), 1e-6, 1 - 1e-6)
+        return unravel(low + (high - low) * inside), jnp.sum(volume)
+
+    def to_line(params: Params) -> Float[Array, " P"]:
+        share = jnp.clip((ravel_pytree(params)[0] - low) / (high - low), 1e-4, 1 - 1e-4)
+        return jnp.log(share) - jnp.log1p(-share)
+
+    return to_psi, to_line

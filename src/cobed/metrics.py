@@ -1,0 +1,176 @@
+"""How good the decisions after an experiment are, averaged over worlds drawn from the prior.
+
+In each world: psi ~ prior, outcomes of the design, posterior, the action of the largest posterior expected reward. The
+worlds, the noise and the luck of the sampler depend on the key alone, so designs compared with one key are paired.
+"""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from cobed.data import Data
+from cobed.deployment import Chooser
+from cobed.errors import ProblemError
+from cobed.inference import choose_sampler
+from cobed.inference.base import AbstractSampler, effective_size, systematic
+from cobed.problem import Problem
+from cobed.types import Array, Key
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """A mean over worlds with its standard error; `per_world` (W,) is kept for paired differences."""
+
+    per_world: np.ndarray
+
+    @property
+    def num_worlds(self) -> int:
+        return len(self.per_world)
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.per_world, dtype=np.float64))
+
+    @property
+    def standard_error(self) -> float:
+        return float(np.std(self.per_world, ddof=1, dtype=np.float64) / np.sqrt(self.num_worlds))
+
+    def __str__(self) -> str:
+        return f"{self.mean:.4g} ± {self.standard_error:.2g}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """What a design earns. Each is averaged over the targets of a world, then over worlds.
+
+    regret: m* minus the true mean reward of the deployed action. mse_m: squared error of the posterior mean of m*.
+    mse_m_plug_in: squared error of max_a E_post[reward], the formula of the paper's appendix. hit_rate: share of
+    targets with the truly best action (discrete spaces). mse_a: squared error of the action, summed over its continuous
+    entries (spaces that have any).
+    """
+
+    regret: Score
+    mse_m: Score
+    mse_m_plug_in: Score
+    hit_rate: Score | None
+    mse_a: Score | None
+    sampler: str
+    diagnostics: dict[str, float]
+    warnings: tuple[str, ...]
+
+    @property
+    def num_worlds(self) -> int:
+        return self.regret.num_worlds
+
+
+def evaluate(
+    key: Key[Array, ""],
+    problem: Problem,
+    actions: Any,
+    num_worlds: int = 4000,
+    *,
+    num_draws: int = 256,
+    sampler: AbstractSampler | None = None,
+    batch_size: int | None = None,
+) -> Scores:
+    """Scores of the design `actions` (D, A) over `num_worlds` worlds.
+
+    `num_draws` of each world's posterior are used to decide; `sampler` is chosen to fit the model where it is None.
+    `batch_size` worlds are computed at once: memory against speed.
+    """
+    if num_worlds < 2:
+        raise ProblemError(f"num_worlds must be at least 2, to have a mean and its error; got {num_worlds}.")
+    if num_draws < 2:
+        raise ProblemError(f"num_draws must be at least 2, got {num_draws}.")
+    checked = problem.check_actions(actions)
+    design = Data(problem.contexts, checked, np.zeros(problem.num_contexts))
+    if sampler is None:
+        sampler = choose_sampler(problem.model, design, num_draws)
+    else:
+        sampler.require_fit(problem.model, design)
+    num_draws = min(num_draws, sampler.num_draws)
+    chooser = Chooser(problem.model, problem.targets, num_draws)
+    if batch_size is None:
+        cost = num_draws * problem.num_targets * chooser.optimum.num_evaluations(chooser.average)
+        # About 8 MB of rewards at once: measured on a CPU, larger batches leave its cache and are slower.
+        batch_size = int(np.clip(2**21 // cost, 1, 64))
+    values = _evaluate(key, problem, design, sampler, chooser, num_worlds, num_draws, min(batch_size, num_worlds))
+    worlds, quality = jax.tree.map(np.asarray, values)
+    space = problem.model.action_space
+    diagnostics = {name: float(np.mean(value)) for name, value in quality.items()}
+    return Scores(
+        regret=Score(worlds["regret"]),
+        mse_m=Score(worlds["mse_m"]),
+        mse_m_plug_in=Score(worlds["mse_m_plug_in"]),
+        hit_rate=None if space.continuous else Score(worlds["hit"]),
+        mse_a=Score(worlds["mse_a"]) if space.continuous else None,
+        sampler=sampler.name,
+        diagnostics=diagnostics,
+        warnings=_doubts(sampler, quality),
+    )
+
+
+def paired_difference(first: Score, second: Score) -> Score:
+    """first - second, world by world: far less noisy than the difference of two means, when both had the same key."""
+    if first.num_worlds != second.num_worlds:
+        raise ProblemError(
+            f"The scores are of {first.num_worlds} and {second.num_worlds} worlds. Evaluate both with the same key and num_worlds."
+        )
+    return Score(first.per_world - second.per_world)
+
+
+@eqx.filter_jit
+def _evaluate(
+    key: Key[Array, ""],
+    problem: Problem,
+    design: Data,
+    sampler: AbstractSampler,
+    chooser: Chooser,
+    num_worlds: int,
+    num_draws: int,
+    batch_size: int,
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    entries = jnp.asarray(problem.model.action_space.continuous, dtype=int)
+
+    def one(key: Key[Array, ""]) -> tuple[dict[str, Array], dict[str, Array]]:
+        world_key, noise_key, infer_key, thin_key = jr.split(key, 4)
+        world = problem.sample_world(world_key)
+        outcomes = problem.sample_outcomes(noise_key, world, design.actions)
+        draws = sampler.draw(infer_key, problem.model, design.with_outcomes(outcomes))
+        params, log_weights = draws.params, draws.log_weights
+        if num_draws < sampler.num_draws:
+            kept = systematic(thin_key, log_weights, num_draws)
+            params, log_weights = jax.tree.map(lambda leaf: leaf[kept], params), jnp.zeros(num_draws)
+        weights = jax.nn.softmax(log_weights)
+        plug_in, chosen = jax.vmap(lambda target: chooser(params, weights, target))(problem.targets)
+        # The posterior mean of m* itself: the mean of the draws' own maxima.
+        estimate = weights @ jax.vmap(lambda psi: problem.best(psi)[0])(params)
+        values, best = problem.best(world)
+        earned = jax.vmap(problem.model.mean_reward, in_axes=(None, 0, 0))(world, problem.targets, chosen)
+        scores = {
+            "regret": jnp.mean(values - earned),
+            "mse_m": jnp.mean((estimate - values) ** 2),
+            "mse_m_plug_in": jnp.mean((plug_in - values) ** 2),
+            "hit": jnp.mean(jnp.all(jnp.abs(chosen - best) < 1e-6, axis=1)),
+            "mse_a": jnp.mean(jnp.sum((chosen - best)[:, entries] ** 2, axis=1)),
+        }
+        return scores, {"ess": effective_size(draws.log_weights), **draws.diagnostics}
+
+    return jax.lax.map(one, jr.split(key, num_worlds), batch_size=batch_size)
+
+
+def _doubts(sampler: AbstractSampler, quality: dict[str, np.ndarray]) -> tuple[str, ...]:
+    """In how many worlds the sampler would have warned, with one of its warnings."""
+    names = list(quality)
+    judged = [
+        sampler.judge(dict(zip(names, map(float, row), strict=True))) for row in zip(*quality.values(), strict=True)
+    ]
+    bad = [warnings for warnings in judged if warnings]
+    if not bad:
+        return ()
+    return (f"In {len(bad)} of {len(judged)} worlds the posterior is doubtful. In one: {bad[0][0]}",)

@@ -1,0 +1,57 @@
+"""Ranks are uniform for right posteriors and not for wrong ones."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+from cobed.errors import ProblemError
+from cobed.inference import Conjugate, Importance, TemperedSMC
+from cobed.inference.base import Draws
+from cobed.inference.calibration import calibrate
+from cobed.models import ContinuousExample, LinearGaussian, continuous
+from cobed.problem import Problem
+from cobed.spaces import Discrete
+
+ROWS = np.eye(2)[[0, 1, 1]]
+
+
+@pytest.fixture(scope="module")
+def linear():
+    model = LinearGaussian(lambda c, a: a, np.zeros(2), np.array([1.0, 2.25]), Discrete(2), 1, 0.5)
+    return Problem(model, np.zeros(3), np.zeros(1))
+
+
+@pytest.mark.parametrize("sampler", [Conjugate(1000), Importance(2000), TemperedSMC(256, num_moves=4)])
+def test_every_sampler_is_calibrated_on_a_conjugate_model(linear, sampler):
+    assert calibrate(jr.key(0), linear, ROWS, sampler, 400).p_value > 0.01
+
+
+def test_smc_is_calibrated_on_the_continuous_example():
+    problem = Problem(ContinuousExample(), continuous.contexts(10), continuous.targets(3))
+    actions = 0.5 * jr.normal(jr.key(3), (10, 1))
+    assert calibrate(jr.key(0), problem, actions, TemperedSMC(512), 200, batch_size=1).p_value > 0.01
+
+
+def test_errors_are_as_large_as_the_posterior_says(linear):
+    """(psi - mean) / sd is standard normal: its variance over 800 values is 1 +- 0.05."""
+    found = calibrate(jr.key(1), linear, ROWS, Conjugate(1000), 400)
+    assert np.var(found.errors / found.deviations) == pytest.approx(1.0, abs=0.2)
+
+
+class TooSure(Conjugate):
+    def draw(self, key, model, data):
+        draws = super().draw(key, model, data)
+        mean = jnp.mean(draws.params, axis=0)
+        return Draws(mean + 0.5 * (draws.params - mean), draws.log_weights, draws.diagnostics)
+
+
+def test_a_posterior_that_is_too_sure_is_found_out(linear):
+    assert isinstance(TooSure(1000), eqx.Module)
+    assert calibrate(jr.key(0), linear, ROWS, TooSure(1000), 400).p_value < 1e-4
+
+
+def test_ranks_must_fill_the_bins(linear):
+    with pytest.raises(ProblemError, match="must fill num_bins = 20 bins evenly"):
+        calibrate(jr.key(0), linear, ROWS, Conjugate(), num_draws=50)

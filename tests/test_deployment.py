@@ -1,0 +1,109 @@
+"""The deployed action has the largest posterior expected reward, and the table says how sure we are."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from cobed.data import Data
+from cobed.deployment import Chooser, deploy
+from cobed.errors import ProblemError
+from cobed.inference import Conjugate, Posterior
+from cobed.models import ContinuousExample, DiscreteExample, LinearGaussian, discrete
+from cobed.problem import Problem
+from cobed.spaces import Box, Discrete, Product
+
+NAMES = Discrete(["a", "b"])
+TWO = LinearGaussian(lambda c, a: a, np.array([0.0, 1.0]), np.array([1.0, 1.0]), NAMES, 1, 1.0)
+
+
+def prior_of(model, num_draws=4096) -> Posterior:
+    return Posterior(jax.vmap(model.sample_prior)(jr.split(jr.key(0), num_draws)), jnp.zeros(num_draws), "prior")
+
+
+def test_two_normal_rewards_have_the_table_of_the_textbook():
+    """psi_b - psi_a ~ N(1, 2): P(b best) = Phi(1 / sqrt 2); the 90% interval of psi_b is 1 +- 1.645. Errors of 4096 draws."""
+    frame = deploy(prior_of(TWO), TWO, [[0.0], [5.0]]).to_frame()
+    assert list(frame.columns) == ["context_0", "action", "expected_reward", "low", "high", "p_best"]
+    assert frame["action"].tolist() == ["b", "b"]
+    np.testing.assert_allclose(frame["expected_reward"], 1.0, atol=0.07)
+    np.testing.assert_allclose(frame["p_best"], norm.cdf(1 / 2**0.5), atol=0.03)
+    np.testing.assert_allclose(frame["low"], 1 - 1.645, atol=0.15)
+    np.testing.assert_allclose(frame["high"], 1 + 1.645, atol=0.15)
+
+
+def test_weights_decide():
+    """Of two draws the heavier one prefers a."""
+    posterior = Posterior(jnp.array([[1.0, 0.0], [0.0, 1.5]]), jnp.log(jnp.array([0.9, 0.1])), "by hand")
+    policy = deploy(posterior, TWO, [[0.0]])
+    assert policy.labels == ["a"]
+    assert policy.expected[0] == pytest.approx(0.9)
+    assert policy.p_best[0] == pytest.approx(0.9)
+
+
+def test_a_problem_brings_its_targets():
+    problem = Problem(DiscreteExample(), discrete.contexts(), -discrete.contexts())
+    world = problem.sample_world(jr.key(3))
+    actions = np.eye(4)[np.arange(10) % 2]
+    data = Data(problem.contexts, actions, problem.sample_outcomes(jr.key(4), world, jnp.asarray(actions)))
+    policy = deploy(Conjugate().posterior(jr.key(5), problem.model, data), problem)
+    assert policy.actions.shape == (10, 4)
+    # Exact draws come in mirrored pairs, so the average reward is that of the posterior mean.
+    assert set(policy.labels) <= {"1", "2"}
+    assert ((policy.low < policy.expected) & (policy.expected < policy.high)).all()
+
+
+def test_continuous_actions_maximise_the_average_reward():
+    """Against a dense line search of the average over the same draws."""
+    model, targets = ContinuousExample(), np.array([[-2.0], [0.5], [3.0]])
+    posterior = prior_of(model, 256)
+    policy = deploy(posterior, model, targets)
+    line = np.linspace(-13, 5, 20_001, dtype=np.float32)
+
+    @jax.jit
+    def average(target):
+        def reward(a):
+            return jnp.mean(jax.vmap(lambda psi: model.mean_reward(psi, target, a[None]))(posterior.params))
+
+        return jax.lax.map(reward, jnp.asarray(line), batch_size=256)
+
+    for target, value in zip(targets, policy.expected, strict=True):
+        assert value >= float(average(jnp.asarray(target, jnp.float32)).max()) - 1e-5
+
+
+def test_a_narrow_posterior_far_out_is_followed_beyond_the_grid():
+    """The grid of a real line ends at 4; this world's best action at c = -3 is near -9.2."""
+    model, psi = ContinuousExample(), jnp.array([0.2, 0.3, 1.0, 0.3])
+    draws = psi + 0.001 * jr.normal(jr.key(0), (64, 4))
+    chooser = Chooser(model, jnp.array([[-3.0]]), 64)
+    _, action = chooser(draws, jnp.full(64, 1 / 64), jnp.array([-3.0]))
+    assert float(action[0]) == pytest.approx(float(model.best_action(psi, jnp.array([-3.0]))[0]), abs=0.05)
+
+
+def test_a_bounded_box_with_a_linear_reward_is_solved_at_its_corners():
+    model = LinearGaussian(lambda c, a: a, np.array([1.0, -1.0]), np.full(2, 0.01), Box(0, [2.0, 3.0]), 1, 1.0)
+    policy = deploy(prior_of(model, 64), model, [[0.0]])
+    assert policy.labels == [(2.0, 0.0)]
+    assert policy.expected[0] == pytest.approx(2.0, abs=0.1)
+
+
+def test_the_parts_of_a_product_get_their_own_columns():
+    space = Product([NAMES, Box(0, 1)])
+    model = LinearGaussian(lambda c, a: a, np.array([0.0, 1.0, -1.0]), np.full(3, 0.01), space, 1, 1.0)
+    frame = deploy(prior_of(model, 64), model, [[0.0]]).to_frame()
+    assert frame["action_0"].tolist() == ["b"]
+    assert frame["action_1"].tolist() == pytest.approx([0.0], abs=0.02)
+
+
+def test_warnings_of_the_posterior_reach_the_policy():
+    posterior = Posterior(jnp.array([[1.0, 0.0]]), jnp.zeros(1), "by hand", warnings=("rough",))
+    assert deploy(posterior, TWO, [[0.0]]).warnings == ("rough",)
+
+
+def test_missing_and_misshapen_targets_are_named():
+    with pytest.raises(ProblemError, match="needs the targets"):
+        deploy(prior_of(TWO, 8), TWO)
+    with pytest.raises(ProblemError, match="targets"):
+        deploy(prior_of(TWO, 8), Problem(TWO, [[0.0]], [[0.0]]), [[0.0, 1.0]])
