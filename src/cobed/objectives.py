@@ -7,6 +7,7 @@ import jax.random as jr
 import numpy as np
 
 from cobed.bounds import infonce
+from cobed.compilation import quick_jit
 from cobed.critics import AbstractCritic, OutcomeScale, ValueScale
 from cobed.errors import ModelError
 from cobed.policies import FreeDesign, Temperature
@@ -69,7 +70,7 @@ class InfoNCE(eqx.Module):
         return self.outcome_scale(outcomes, weights), self.value_scale(values), weights
 
 
-@eqx.filter_jit
+@quick_jit
 def outcome_scale(key: Key[Array, ""], problem: Problem, num_draws: int = 512) -> OutcomeScale:
     """Prior mean and standard deviation of y at each context, under random continuous and every discrete action."""
     space = problem.model.action_space
@@ -104,6 +105,6 @@ def value_scale(key: Key[Array, ""], problem: Problem, source: AbstractSource, n
     return ValueScale.fit(jnp.asarray(values))
 
 
-@eqx.filter_jit
+@quick_jit
 def _max_values(source: AbstractSource, key: Key[Array, ""], num_draws: int) -> Float[Array, "N T"]:
     return source.batch(key, num_draws)[1]

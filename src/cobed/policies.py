@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
+from cobed.compilation import quick_jit
 from cobed.errors import BudgetError
 from cobed.spaces import AbstractSpace
 from cobed.types import Array, Bool, Float, Key
@@ -42,7 +43,7 @@ class FreeDesign(eqx.Module):
     raw: Float[Array, "D A"]
 
     @classmethod
-    @eqx.filter_jit
+    @quick_jit
     def initial(cls, key: Key[Array, ""], space: AbstractSpace, num_contexts: int) -> "FreeDesign":
         return cls(space, jax.vmap(space.initial_raw)(jr.split(key, num_contexts)))
 

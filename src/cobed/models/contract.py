@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from cobed.compilation import QUICK
 from cobed.errors import ModelError
 from cobed.models.base import AbstractLikelihoodModel, AbstractModel, HasBestAction
 from cobed.models.numpyro import NumPyroModel
@@ -71,9 +72,8 @@ def bind_context_dim(model: AbstractModel, context_dim: int) -> AbstractModel:
 
 def _probe_all(model: AbstractModel, rows: Float[Array, "R C"]) -> Probe:
     """The model at `NUM_DRAWS` draws of the prior, in one compiled call."""
-    options = _quick_compilation()
-    pool, *draws = jax.jit(_inputs, compiler_options=options)(model.action_space, jr.key(0))
-    return jax.jit(jax.vmap(lambda *draw: _probe(model, rows, pool, *draw)), compiler_options=options)(*draws)
+    pool, *draws = jax.jit(_inputs, compiler_options=QUICK)(model.action_space, jr.key(0))
+    return jax.jit(jax.vmap(lambda *draw: _probe(model, rows, pool, *draw)), compiler_options=QUICK)(*draws)
 
 
 def _inputs(space: AbstractSpace, key: Key[Array, ""]) -> tuple[Array, Array, Array, Array]:
@@ -85,13 +85,6 @@ def _inputs(space: AbstractSpace, key: Key[Array, ""]) -> tuple[Array, Array, Ar
     pool = jax.vmap(space.sample)(keys[2 * NUM_DRAWS :])
     turns = (np.arange(NUM_DRAWS * 3 * NUM_ROWS) % NUM_ACTIONS).reshape(NUM_DRAWS, -1)
     return pool, keys[:NUM_DRAWS], keys[NUM_DRAWS : 2 * NUM_DRAWS], pool[turns]
-
-
-def _quick_compilation() -> dict[str, bool | int] | None:
-    """Runs once and briefly, so the compiler need not try hard: four times faster on a CPU."""
-    if jax.default_backend() != "cpu":
-        return None
-    return {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 def _probe(
