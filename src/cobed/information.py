@@ -12,7 +12,6 @@ import numpy as np
 from cobed.ascent import AscentResult, Checkpoint, ChunkReport, ascend
 from cobed.bounds import is_saturated, prior_contrastive
 from cobed.budget import Budget, find_budget, make_optimiser
-from cobed.compilation import quick_jit
 from cobed.critics import AbstractCritic, Joint, Separable
 from cobed.errors import BudgetError, ModelError
 from cobed.models.base import AbstractLikelihoodModel
@@ -50,7 +49,6 @@ def make_objective(key: Key[Array, ""], problem: Problem, budget: Budget) -> Inf
     )
 
 
-@quick_jit
 def build_critic(key: Key[Array, ""], objective: InfoNCE, spec: Separable | Joint) -> AbstractCritic:
     num_contexts, num_discrete = objective.outcome_scale.mean.shape
     return spec.build(key, num_contexts, num_discrete, objective.value_scale.num_features)

@@ -5,7 +5,6 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
-from cobed.compilation import quick_jit
 from cobed.errors import BudgetError
 from cobed.spaces import AbstractSpace
 from cobed.types import Array, Bool, Float, Key
@@ -43,7 +42,6 @@ class FreeDesign(eqx.Module):
     raw: Float[Array, "D A"]
 
     @classmethod
-    @quick_jit
     def initial(cls, key: Key[Array, ""], space: AbstractSpace, num_contexts: int) -> "FreeDesign":
         return cls(space, jax.vmap(space.initial_raw)(jr.split(key, num_contexts)))
 

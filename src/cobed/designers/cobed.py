@@ -9,6 +9,7 @@ import numpy as np
 
 from cobed.ascent import Checkpoint, ascend
 from cobed.budget import Budget, check_memory, estimate_cost, find_budget, make_optimiser
+from cobed.compilation import quick_jit
 from cobed.critics import AbstractCritic, Joint, Separable
 from cobed.designers.result import DesignResult, StartRecord, fingerprint
 from cobed.information import Estimate, build_critic, evaluate_critic, make_objective, saturation_warning, settle
@@ -75,6 +76,16 @@ def design(
     )
 
 
+@quick_jit
+def _initial(
+    design_key: Key[Array, ""], critic_key: Key[Array, ""], objective: InfoNCE, spec: Separable | Joint
+) -> Trainable:
+    """A random design and an untrained critic."""
+    problem = objective.problem
+    design = FreeDesign.initial(design_key, problem.model.action_space, problem.num_contexts)
+    return Trainable(design, build_critic(critic_key, objective, spec))
+
+
 class _Run:
     """One call of `design`: what its starts share, and the clock."""
 
@@ -109,11 +120,7 @@ class _Run:
         key = jr.fold_in(self.start_key, index)
         design_key, critic_key, train_key, settle_key = jr.split(key, 4)
         name = f"start {index + 1} of {num_starts}"
-        space = self.problem.model.action_space
-        trainable = Trainable(
-            FreeDesign.initial(design_key, space, self.problem.num_contexts),
-            build_critic(critic_key, self.objective, self.spec),
-        )
+        trainable = _initial(design_key, critic_key, self.objective, self.spec)
         started = time.perf_counter()
         try:
             trained = ascend(
