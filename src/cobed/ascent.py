@@ -1,7 +1,6 @@
 """The one training loop: stochastic gradient ascent, jitted in chunks, that can be watched, stopped and resumed."""
 
 import json
-import os
 import time
 import zipfile
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import numpy as np
 import optax
 
 from cobed.errors import AscentError, StorageError
+from cobed.storage import write_whole
 from cobed.types import Array, Float, Int, Key, PyTree
 
 CHUNK_STEPS = 50
@@ -55,14 +55,11 @@ class Checkpoint:
     def save(self, name: str, state: AscentState, history: np.ndarray) -> None:
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(state, eqx.is_array))]
         meta = json.dumps({"schema": 1, "fingerprint": self.fingerprint})
-        path = self._path(name)
-        partial = path.with_suffix(".partial")
-        with open(partial, "wb") as file:
-            arrays = {f"leaf{i}": leaf for i, leaf in enumerate(leaves)}
-            np.savez(file, allow_pickle=False, meta=np.array(meta), history=history, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+        arrays = {f"leaf{i}": leaf for i, leaf in enumerate(leaves)}
+        write_whole(
+            self._path(name),
+            lambda file: np.savez(file, allow_pickle=False, meta=np.array(meta), history=history, **arrays),
+        )
 
     def load(self, name: str, like: AscentState) -> tuple[AscentState, np.ndarray] | None:
         """The saved state, in the structure of `like`; None where there is none."""

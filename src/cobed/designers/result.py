@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from cobed.errors import StorageError
 from cobed.information import Estimate
 from cobed.problem import Problem
 from cobed.spaces import label_columns
+from cobed.storage import write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,8 +90,8 @@ class DesignResult:
             "warnings": self.warnings,
             "settings": self.settings,
         }
-        _replace(path.with_suffix(".npz"), lambda file: np.savez(file, **arrays))  # pyright: ignore[reportArgumentType]
-        _replace(path, lambda file: file.write(json.dumps(document, indent=1).encode()))
+        write_whole(path.with_suffix(".npz"), lambda file: np.savez(file, **arrays))  # pyright: ignore[reportArgumentType]
+        write_whole(path, lambda file: file.write(json.dumps(document, indent=1).encode()))
         return path
 
     @classmethod
@@ -138,12 +138,3 @@ def fingerprint(problem: Problem, **settings: Any) -> str:
     digest.update(type(problem.model).__qualname__.encode())
     digest.update(str(jax.tree.structure(static)).encode())
     return digest.hexdigest()
-
-
-def _replace(path: Path, write: Any) -> None:
-    partial = path.with_name(path.name + ".partial")
-    with open(partial, "wb") as file:
-        write(file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)

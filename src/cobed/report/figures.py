@@ -1,6 +1,5 @@
 """Figures of designs, as self-contained HTML: they open without a network."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +8,7 @@ from plotly.subplots import make_subplots
 
 from cobed.designers.result import DesignResult
 from cobed.problem import Problem
+from cobed.storage import write_whole
 
 # Colour-blind safe (Okabe and Ito).
 COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000"]
@@ -65,7 +65,5 @@ def write_html(figure: go.Figure, path: str | Path) -> Path:
     """Write the figure with its own copy of plotly.js, whole or not at all."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    figure.write_html(partial, include_plotlyjs=True)
-    os.replace(partial, path)
+    write_whole(path, lambda file: file.write(figure.to_html(include_plotlyjs=True).encode()))
     return path
