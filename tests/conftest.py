@@ -2,17 +2,16 @@
 
 import os
 
-import jax
+# Most tests run a function once or twice: compiling it well costs more than it saves. Processes they start do the same.
+# Set before JAX is imported, here and there.
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import cobed
 from cobed.models import LinearGaussian, discrete
-
-# Most tests run a function once or twice: compiling it well costs more than it saves. Processes they start do the same.
-jax.config.update("jax_disable_most_optimizations", True)
-os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 
 
 def oracle_features(context, action):

@@ -57,4 +57,4 @@ def test_more_steps_cost_more(discrete_problem):
 
 def test_discrete_actions_get_several_starts_and_samples(discrete_problem):
     resolved = cobed.Budget().resolved(discrete_problem)
-    assert (resolved.num_starts, resolved.num_samples, resolved.design_delay) == (4, 4, 0.2)
+    assert (resolved.num_starts, resolved.num_samples, resolved.design_delay) == (8, 4, 0.2)

@@ -14,6 +14,7 @@ import jax.random as jr
 import numpy as np
 import optax
 
+from cobed.compilation import lean_jit
 from cobed.errors import AscentError, StorageError
 from cobed.storage import write_whole
 from cobed.types import Array, Float, Int, Key, PyTree
@@ -134,7 +135,7 @@ def ascend(
     return AscentResult(state.trainable, history, f"All {num_steps:,} steps were done.", False)
 
 
-@eqx.filter_jit
+@lean_jit
 def _run_chunk(objective: Any, optimiser: Any, state: AscentState, key: Key[Array, ""], total: Int[Array, ""]):
     """At most `CHUNK_STEPS` steps. The end is a traced number, so that a short last chunk needs no compilation."""
     global trace_count

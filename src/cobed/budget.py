@@ -20,7 +20,7 @@ from cobed.progress import format_seconds
 
 # Discrete designs have many local optima and noisy gradients: that many starts, and samples of the design a step, where
 # the budget leaves it open.
-DISCRETE_STARTS = 4
+DISCRETE_STARTS = 8
 DISCRETE_SAMPLES = 4
 
 
@@ -29,7 +29,7 @@ class Budget:
     """Training of a design, then of a critic for the final design on larger batches. Small batches design, large ones evaluate.
 
     `optimiser` "muon" orthogonalises the critic's weight updates and needs far fewer steps than "adam", the paper's.
-    `schedule` "cosine" ends at zero; "exponential" is the paper's decay by 0.96 every 1,000 steps. `num_starts` None means 4
+    `schedule` "cosine" ends at zero; "exponential" is the paper's decay by 0.96 every 1,000 steps. `num_starts` None means 8
     where an action has a discrete part, else 1. The design rests for the first `design_delay` of the steps (None: 0.2 with
     discrete parts, else 0), until the critic's gradients mean something. A step simulates `batch_size` experiments, shared
     out over `num_samples` of the design (None: 4 where it is random, else 1). `design_rate` None is 0.1 for logits, 0.05 else.
@@ -114,27 +114,37 @@ def find_budget(budget: str | Budget) -> Budget:
     return BUDGETS[budget]
 
 
-@functools.cache
 def make_optimiser(budget: Budget, num_steps: int) -> optax.GradientTransformation:
     """Ascent directions for a `Trainable`: the critic by `budget.optimiser`, the design by Adam at its own pace.
 
-    The same object for the same arguments, so that designing again does not compile again.
+    The same object for the same rates and schedule, so that designing again does not compile again.
     """
-    if budget.schedule == "exponential":
+    return _optimiser(
+        budget.optimiser,
+        budget.schedule,
+        budget.critic_rate,
+        budget.design_rate or 0.0,
+        budget.design_delay or 0.0,
+        num_steps,
+    )
+
+
+@functools.cache
+def _optimiser(kind: str, schedule: str, critic_peak: float, design_peak: float, delay: float, num_steps: int):
+    if schedule == "exponential":
         decay = optax.exponential_decay(1.0, 1_000, 0.96)
         design_decay = decay
     else:
         decay = optax.warmup_cosine_decay_schedule(0.0, 1.0, min(100, num_steps // 10), num_steps)
         design_decay = optax.cosine_decay_schedule(1.0, num_steps)
-    rest = (budget.design_delay or 0.0) * num_steps
 
     def critic_rate(count):
-        return budget.critic_rate * decay(count)
+        return critic_peak * decay(count)
 
     def design_rate(count):
-        return (budget.design_rate or 0.0) * jnp.where(count < rest, 0.0, design_decay(count))
+        return design_peak * jnp.where(count < delay * num_steps, 0.0, design_decay(count))
 
-    critic = optax.contrib.muon(critic_rate) if budget.optimiser == "muon" else optax.adam(critic_rate)
+    critic = optax.contrib.muon(critic_rate) if kind == "muon" else optax.adam(critic_rate)
     return optax.partition({"critic": critic, "design": optax.adam(design_rate)}, _labels)
 
 

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 
+from cobed.compilation import lean_jit
 from cobed.errors import ProblemError
 from cobed.inference.base import Posterior
+from cobed.models.average import AverageReward
 from cobed.models.base import AbstractModel, HasBestAction
 from cobed.optimum import AbstractOptimum, Best, Grid, choose_optimum
 from cobed.problem import Problem
-from cobed.spaces import AbstractSpace, Box, label_columns
+from cobed.spaces import Box, label_columns
 from cobed.types import Array, Float, Params
 
 if TYPE_CHECKING:
@@ -25,36 +26,6 @@ INTERVAL = 0.9
 NEARLY_BEST = 0.05
 
 
-class PosteriorReward(AbstractModel):
-    """The posterior predictive as a model: its params are the draws of another model, stacked, and their weights.
-
-    Its mean reward is E_post[E[y | a, c, psi]], so the ways to the best action in `optimum` maximise that.
-    """
-
-    model: AbstractModel
-    action_space: AbstractSpace
-    context_dim: int | None = eqx.field(static=True)
-    num_draws: int = eqx.field(static=True)
-
-    def __init__(self, model: AbstractModel, num_draws: int):
-        self.model, self.num_draws = model, num_draws
-        self.action_space, self.context_dim = model.action_space, model.context_dim
-
-    def sample_prior(self, key):
-        draws = jax.vmap(self.model.sample_prior)(jr.split(key, self.num_draws))
-        return draws, jnp.full(self.num_draws, 1 / self.num_draws)
-
-    def mean_reward(self, params, context, action):
-        draws, weights = params
-        return weights @ jax.vmap(lambda psi: self.model.mean_reward(psi, context, action))(draws)
-
-    def sample_outcome(self, key, params, context, action):
-        draws, weights = params
-        choice_key, outcome_key = jr.split(key)
-        chosen = jr.categorical(choice_key, jnp.log(weights))
-        return self.model.sample_outcome(outcome_key, jax.tree.map(lambda leaf: leaf[chosen], draws), context, action)
-
-
 class HullReward(AbstractModel):
     """The same reward over the hull of the draws' own best actions, mapped onto the cube [-1, 1]^A.
 
@@ -62,11 +33,11 @@ class HullReward(AbstractModel):
     narrow when the posterior is: a grid there is finer than one over the whole space, and follows it beyond its reach.
     """
 
-    average: PosteriorReward
+    average: AverageReward
     action_space: Box
     context_dim: int | None = eqx.field(static=True)
 
-    def __init__(self, average: PosteriorReward):
+    def __init__(self, average: AverageReward):
         self.average, self.context_dim = average, average.context_dim
         self.action_space = Box(np.full(average.action_space.dim, -1.0), 1.0)
 
@@ -94,16 +65,16 @@ class HullReward(AbstractModel):
 class Chooser(eqx.Module):
     """The best action on average over weighted draws of psi, for one context. Callers vmap."""
 
-    average: PosteriorReward
+    average: AverageReward
     optimum: AbstractOptimum
     hull: HullReward | None
     hull_optimum: Grid
 
     def __init__(self, model: AbstractModel, contexts: Float[Array, "T C"], num_draws: int):
         """For posteriors of `num_draws` draws; `contexts` serve to probe for linearity in the action."""
-        self.average = PosteriorReward(model, num_draws)
+        self.average = AverageReward(model, num_draws)
         # The probe for linearity needs few draws.
-        self.optimum = choose_optimum(PosteriorReward(model, 4), contexts)
+        self.optimum = choose_optimum(AverageReward(model, 4), contexts)
         self.hull, self.hull_optimum = None, Grid(num_points=64, num_refinements=16)
         if isinstance(self.optimum, Grid) and isinstance(model, HasBestAction) and isinstance(model.action_space, Box):
             self.hull = HullReward(self.average)
@@ -184,7 +155,7 @@ def deploy(posterior: Posterior, problem: Problem | AbstractModel, targets: Any 
     )
 
 
-@eqx.filter_jit
+@lean_jit
 def _act(
     chooser: Chooser, problem: Problem, params: Params, weights: Float[Array, " N"]
 ) -> tuple[Float[Array, "T A"], Float[Array, "N T"], Float[Array, "N T"]]:

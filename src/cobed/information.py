@@ -1,9 +1,8 @@
 """How much a given design tells: measured on fresh draws, never on training batches."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -12,11 +11,12 @@ import numpy as np
 from cobed.ascent import AscentResult, Checkpoint, ChunkReport, ascend
 from cobed.bounds import is_saturated, prior_contrastive
 from cobed.budget import Budget, find_budget, make_optimiser
+from cobed.compilation import lean_jit
 from cobed.critics import AbstractCritic, Joint, Separable
 from cobed.errors import BudgetError, ModelError
 from cobed.models.base import AbstractLikelihoodModel
 from cobed.objectives import FixedDesign, InfoNCE, Trainable, outcome_scale, value_scale
-from cobed.pool import make_source
+from cobed.pool import ParameterDraws, make_source
 from cobed.problem import Problem
 from cobed.types import Array, Float, Key
 
@@ -34,16 +34,24 @@ class Estimate(NamedTuple):
         return f"{self.value:.3f} ± {self.standard_error:.3f} nats"
 
 
-def make_objective(key: Key[Array, ""], problem: Problem, budget: Budget) -> InfoNCE:
-    """The InfoNCE objective with its source of draws and its fixed statistics."""
+About = Literal["max-values", "parameters"]
+
+
+def make_objective(key: Key[Array, ""], problem: Problem, budget: Budget, about: About = "max-values") -> InfoNCE:
+    """The InfoNCE objective with its source of draws and its fixed statistics: information about m*, or about psi."""
+    if about not in ("max-values", "parameters"):
+        raise BudgetError(
+            f"Information is about 'max-values' (the paper's) or 'parameters' (classical), got {about!r}."
+        )
     pool_key, outcome_key, value_key = jr.split(key, 3)
-    draws = make_source(pool_key, problem, budget.pool_size)
+    draws = ParameterDraws(problem) if about == "parameters" else make_source(pool_key, problem, budget.pool_size)
     return InfoNCE(
         problem=problem,
         source=draws,
         outcome_scale=outcome_scale(outcome_key, problem),
         value_scale=value_scale(value_key, problem, draws),
-        temperature=budget.temperature,
+        # As arrays: another schedule is not another program.
+        temperature=jax.tree.map(jnp.asarray, budget.temperature),
         batch_size=budget.batch_size // (budget.num_samples or 1),
         num_samples=budget.num_samples or 1,
     )
@@ -88,7 +96,7 @@ def evaluate_critic(
     )
 
 
-@eqx.filter_jit
+@lean_jit
 def _evaluate(key, objective, actions, critic, batch_size: int, num_batches: int):
     large = dataclasses.replace(objective, batch_size=batch_size, num_samples=1)
     freeze_key, *keys = jr.split(key, num_batches + 1)
@@ -101,13 +109,13 @@ def _evaluate(key, objective, actions, critic, batch_size: int, num_batches: int
 def max_value_information(
     key: Key[Array, ""],
     problem: Problem,
-    actions: Float[Array, "D A"],
+    actions: Any,
     *,
     budget: str | Budget = "quick",
     critic: Separable | Joint | None = None,
     on_chunk: ChunkReport | None = None,
 ) -> Estimate:
-    """CMV-EIG of any design: a lower bound on I(m*; y) by a critic trained for it from scratch.
+    """CMV-EIG of any design `actions` (D, A): a lower bound on I(m*; y) by a critic trained for it from scratch.
 
     Trained on small batches, settled on large ones, evaluated on fresh draws. At most
     log(budget.settle_batch_size): see `cobed.bounds.is_saturated`.
@@ -136,14 +144,15 @@ def max_value_information(
 def parameter_information(
     key: Key[Array, ""],
     problem: Problem,
-    actions: Float[Array, "D A"],
+    actions: Any,
     *,
     num_outer: int = 1_024,
     num_contrasts: int = 131_072,
 ) -> tuple[Estimate, Estimate]:
-    """EIG(psi) between a lower and an upper bound, from the likelihood. m* is a function of psi, so CMV-EIG <= EIG(psi).
+    """EIG(psi) of a design (D, A) between a lower and an upper bound, from the likelihood.
 
-    The lower bound is at most log(num_contrasts + 1); where the two are far apart, draw more contrasts.
+    m* is a function of psi, so CMV-EIG <= EIG(psi). The lower bound is at most log(num_contrasts + 1); where the two
+    are far apart, draw more contrasts.
     """
     model = problem.model
     if not isinstance(model, AbstractLikelihoodModel):
@@ -157,7 +166,7 @@ def parameter_information(
     )
 
 
-@eqx.filter_jit
+@lean_jit
 def _contrasts(key, problem: Problem, model: AbstractLikelihoodModel, actions, num_outer: int, num_contrasts: int):
     """Both bounds for `num_outer` experiments, the contrasts drawn in chunks that share a running log-sum-exp."""
     outer_key, noise_key, contrast_key = jr.split(key, 3)

@@ -7,12 +7,12 @@ worlds, the noise and the luck of the sampler depend on the key alone, so design
 import dataclasses
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.deployment import Chooser
 from cobed.errors import ProblemError
@@ -124,7 +124,7 @@ def paired_difference(first: Score, second: Score) -> Score:
     return Score(first.per_world - second.per_world)
 
 
-@eqx.filter_jit
+@lean_jit
 def _evaluate(
     key: Key[Array, ""],
     problem: Problem,

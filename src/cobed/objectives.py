@@ -11,7 +11,7 @@ from cobed.compilation import quick_jit
 from cobed.critics import AbstractCritic, OutcomeScale, ValueScale
 from cobed.errors import ModelError
 from cobed.policies import FreeDesign, Temperature
-from cobed.pool import AbstractSource
+from cobed.pool import AbstractSource, ParameterDraws
 from cobed.problem import Problem
 from cobed.types import Array, Bool, Float, Key
 
@@ -91,16 +91,19 @@ def outcome_scale(key: Key[Array, ""], problem: Problem, num_draws: int = 512) -
 
 
 def value_scale(key: Key[Array, ""], problem: Problem, source: AbstractSource, num_draws: int = 4096) -> ValueScale:
-    """Statistics of m* under the prior."""
+    """Statistics under the prior of what the design is to tell about."""
     # The decomposition costs num_draws x T x min(num_draws, T).
     num_draws = min(num_draws if problem.num_targets <= 512 else 1024, getattr(source, "size", num_draws))
     values = np.asarray(_max_values(source, key, num_draws))
     bad = np.argwhere(~np.isfinite(values))
+    num_bad = len(np.unique(bad[:, 0]))
+    if len(bad) and isinstance(source, ParameterDraws):
+        raise ModelError(f"The prior gives parameters that are not finite numbers in {num_bad} of {num_draws} draws.")
     if len(bad):
         row = int(bad[0, 1])
         raise ModelError(
             f"The best reward at target row {row}, context {np.asarray(problem.targets)[row].tolist()}, is not a finite number "
-            f"in {len(np.unique(bad[:, 0]))} of {num_draws} draws of the prior. Check the model's mean reward there."
+            f"in {num_bad} of {num_draws} draws of the prior. Check the model's mean reward there."
         )
     return ValueScale.fit(jnp.asarray(values))
 

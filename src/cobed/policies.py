@@ -17,10 +17,10 @@ class Temperature(eqx.Module):
     first step: a mixture of two actions is an experiment nobody can run, and what it teaches misleads the last units.
     """
 
-    initial: float = eqx.field(static=True, default=1.0)
-    factor: float = eqx.field(static=True, default=1.0)
-    num_stages: int = eqx.field(static=True, default=1)
-    hard_fraction: float = eqx.field(static=True, default=1.0)
+    initial: float = 1.0
+    factor: float = 1.0
+    num_stages: int = 1
+    hard_fraction: float = 1.0
 
     def __check_init__(self):
         if not (self.initial > 0 and 0 < self.factor <= 1 and self.num_stages >= 1 and 0 <= self.hard_fraction <= 1):

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
+from cobed.compilation import lean_jit
 from cobed.errors import BudgetError
 from cobed.problem import Problem
 from cobed.types import Array, Float, Key, Params
@@ -35,6 +36,17 @@ class FreshDraws(AbstractSource):
     def batch(self, key, size):
         params = jax.vmap(self.problem.model.sample_prior)(jr.split(key, size))
         return params, jax.vmap(lambda p: self.problem.best(p)[0])(params)
+
+
+class ParameterDraws(AbstractSource):
+    """New draws with psi itself, flat, in the place of m*: for the classical objective, information about all of psi."""
+
+    problem: Problem
+
+    def batch(self, key, size):
+        params = jax.vmap(self.problem.model.sample_prior)(jr.split(key, size))
+        leaves = [leaf.reshape(size, -1).astype(jnp.float32) for leaf in jax.tree.leaves(params)]
+        return params, jnp.concatenate(leaves, axis=1)
 
 
 class Pool(AbstractSource):
@@ -75,7 +87,7 @@ def draw_pool(
     return Pool(*jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:size], draws))
 
 
-@eqx.filter_jit
+@lean_jit
 def _draw_chunks(fresh: FreshDraws, keys: Key[Array, " N"], chunk: int) -> Draws:
     return jax.lax.map(lambda key: fresh.batch(key, chunk), keys)
 

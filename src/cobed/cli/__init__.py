@@ -35,6 +35,27 @@ def demo(
     run(out, seed, budget)
 
 
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(help="discrete, continuous or ablation.")],
+    budget: Annotated[
+        str, typer.Option(help="smoke (does it run), quick (minutes) or paper (the published settings).")
+    ] = "quick",
+    seeds: Annotated[int | None, typer.Option(help="How many seeds, from 0. By default the budget's.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where to write. By default results/NAME-BUDGET.")] = None,
+) -> None:
+    """Run one of the paper's experiments: results.json and a report. Stopped or killed, the same command goes on."""
+    from cobed.progress import ConsoleReporter
+    from cobed.reproduce import reproduce as run
+
+    out = out or Path("results") / f"{name}-{budget}"
+    try:
+        report = run(name, out, budget=budget, num_seeds=seeds, progress=ConsoleReporter())
+    except KeyboardInterrupt:
+        sys.exit(f"cobed: stopped. What is done is kept in {out}; the same command goes on from there.")
+    print(f"Results: {(out / 'results.json').resolve()}\nReport: {report.resolve()}")
+
+
 def main() -> None:
     """Run the command line; errors a user can mend are printed as a sentence."""
     try:

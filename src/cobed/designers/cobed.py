@@ -12,7 +12,7 @@ from cobed.budget import Budget, check_memory, estimate_cost, find_budget, make_
 from cobed.compilation import quick_jit
 from cobed.critics import AbstractCritic, Joint, Separable
 from cobed.designers.result import DesignResult, StartRecord, fingerprint
-from cobed.information import Estimate, build_critic, evaluate_critic, make_objective, saturation_warning, settle
+from cobed.information import About, Estimate, build_critic, evaluate_critic, make_objective, saturation_warning, settle
 from cobed.objectives import InfoNCE, Trainable
 from cobed.policies import FreeDesign
 from cobed.problem import Problem
@@ -25,6 +25,7 @@ def design(
     *,
     seed: int,
     budget: str | Budget = "quick",
+    about: About = "max-values",
     critic: Separable | Joint | None = None,
     progress: Reporter | None = None,
     checkpoint: str | Path | None = None,
@@ -34,6 +35,8 @@ def design(
     Same seed, same numbers. `progress` hears how far the work is (`cobed.ConsoleReporter()` prints it). With a
     `checkpoint` directory an interrupted call resumes to the result it would have had. Ctrl-C returns the best design so
     far. The reported information is measured on fresh draws at the hardened design, with a critic settled there.
+    `about="parameters"` asks for information on all of psi instead: the classical objective, which spends units on
+    actions that cannot be the best ones.
 
     >>> import cobed
     >>> from cobed.models import discrete
@@ -46,8 +49,9 @@ def design(
     budget = asked.resolved(problem)
     spec = critic or Separable()
     check_memory(estimate_cost(problem, budget, spec))
-    mark = fingerprint(problem, seed=seed, budget=budget, critic=spec)
-    run = _Run(problem, budget, spec, jr.key(seed), progress, Checkpoint(checkpoint, mark) if checkpoint else None)
+    mark = fingerprint(problem, seed=seed, budget=budget, about=about, critic=spec)
+    kept = Checkpoint(checkpoint, mark) if checkpoint else None
+    run = _Run(problem, budget, about, spec, jr.key(seed), progress, kept)
     starts: list[StartRecord] = []
     for index in range(budget.num_starts or 1):
         record = run.start(index, any_before=bool(starts))
@@ -60,7 +64,7 @@ def design(
     information = run.measure(best, chosen)
     warning = saturation_warning(information, budget.settle_batch_size)
     return DesignResult(
-        method="CO-BED",
+        method="CO-BED" if about == "max-values" else "EIG",
         actions=best.actions,
         labels=[problem.model.action_space.label(action) for action in best.actions],
         contexts=np.asarray(problem.contexts),
@@ -73,6 +77,7 @@ def design(
         warnings=[warning] if warning else [],
         settings={"budget": _plain(budget), "critic": repr(spec)},
         fingerprint=mark,
+        interrupted=run.interrupted,
     )
 
 
@@ -93,6 +98,7 @@ class _Run:
         self,
         problem: Problem,
         budget: Budget,
+        about: About,
         spec: Separable | Joint,
         key: Key[Array, ""],
         reporter: Reporter | None,
@@ -103,7 +109,7 @@ class _Run:
         setup_key, self.start_key, self.evaluation_key = jr.split(key, 3)
         self.seconds_design = self.seconds_evaluation = 0.0
         started = time.perf_counter()
-        self.objective: InfoNCE = make_objective(setup_key, problem, budget)
+        self.objective: InfoNCE = make_objective(setup_key, problem, budget, about)
         self.optimiser = make_optimiser(budget, budget.num_steps)
         self.seconds_design += time.perf_counter() - started
         self.interrupted = False

@@ -54,6 +54,7 @@ class DesignResult:
     warnings: list[str] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
+    interrupted: bool = False
 
     @property
     def history(self) -> np.ndarray:
@@ -85,6 +86,7 @@ class DesignResult:
             "information": self.information,
             "starts": [start.information for start in self.starts],
             "stop_reason": self.stop_reason,
+            "interrupted": self.interrupted,
             "seconds_design": self.seconds_design,
             "seconds_evaluation": self.seconds_evaluation,
             "warnings": self.warnings,
@@ -124,6 +126,7 @@ class DesignResult:
                     warnings=document["warnings"],
                     settings=document["settings"],
                     fingerprint=document["fingerprint"],
+                    interrupted=document.get("interrupted", False),
                 )
         except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             raise StorageError(f"{path} cannot be read as a design: {error}") from error

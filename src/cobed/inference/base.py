@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.errors import ModelError, ProblemError
 from cobed.models.base import AbstractLikelihoodModel, AbstractModel
@@ -66,7 +67,7 @@ class AbstractSampler(eqx.Module):
         return Posterior(draws.params, draws.log_weights, self.name, diagnostics, self.judge(diagnostics))
 
 
-@eqx.filter_jit
+@lean_jit
 def compiled_draw(sampler: AbstractSampler, key: Key[Array, ""], model: AbstractModel, data: Data) -> Draws:
     return sampler.draw(key, model, data)
 

@@ -7,7 +7,6 @@ its draws is uniform on 0..L for every scalar function of psi (Talts et al. 2018
 import dataclasses
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -15,6 +14,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from scipy.stats import chi2
 
+from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler
@@ -68,7 +68,7 @@ def calibrate(
     return Calibration(ranks, num_draws, p_values, errors, deviations)
 
 
-@eqx.filter_jit
+@lean_jit
 def _ranks(
     key: Key[Array, ""],
     problem: Problem,

@@ -17,6 +17,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from scipy.stats import chi2
 
+from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler, Draws, Posterior
@@ -149,7 +150,7 @@ def _rewards_and_slopes(
     return jax.vmap(jax.value_and_grad(reward), in_axes=(None, 0, 0))(flat, data.contexts, data.actions)
 
 
-@eqx.filter_jit
+@lean_jit
 def _slope_change(model: AbstractModel, data: Data) -> tuple[Array, Array]:
     """How much the slopes of the mean reward in psi differ between draws of the prior, beside their size."""
     flats = jax.vmap(lambda key: ravel_pytree(model.sample_prior(key))[0])(jr.split(jr.key(0), 4))

@@ -1,0 +1,32 @@
+"""The paper's experiments, one file each; `reproduce` runs one of them and writes results.json and report.html."""
+
+import importlib
+from pathlib import Path
+
+from cobed.errors import BudgetError
+from cobed.progress import Reporter
+
+EXPERIMENTS = ("discrete", "continuous", "ablation")
+
+
+def reproduce(
+    name: str,
+    out: str | Path,
+    *,
+    budget: str = "quick",
+    num_seeds: int | None = None,
+    progress: Reporter | None = None,
+) -> Path:
+    """Run the experiment `name` into the folder `out`, going on where an earlier run stopped. Returns the report's path."""
+    if name not in EXPERIMENTS:
+        raise BudgetError(f"Unknown experiment {name!r}. Allowed: {', '.join(EXPERIMENTS)}.")
+    module = importlib.import_module(f"cobed.reproduce.{name}")
+    if budget not in module.EFFORTS:
+        raise BudgetError(f"Unknown budget {budget!r}. Allowed: {', '.join(map(repr, module.EFFORTS))}.")
+    effort = module.EFFORTS[budget]
+    if num_seeds is None:
+        num_seeds = int(effort.num_seeds)
+    if num_seeds < 1:
+        raise BudgetError(f"--seeds must be at least 1, got {num_seeds}.")
+    module.run(Path(out), budget, effort, num_seeds, progress)
+    return Path(out) / "report.html"

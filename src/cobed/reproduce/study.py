@@ -1,0 +1,248 @@
+"""Compare designs, one part at a time: a method on a problem with a seed. Each part is kept when it is done."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import time
+import zipfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.random as jr
+import numpy as np
+
+from cobed import __version__
+from cobed.budget import Budget
+from cobed.designers.result import DesignResult
+from cobed.errors import StorageError
+from cobed.information import max_value_information
+from cobed.metrics import Score, Scores, evaluate
+from cobed.problem import Problem
+from cobed.progress import Clock, Progress, Reporter
+from cobed.reproduce.protocol import paper_scores
+from cobed.storage import write_whole
+
+METRICS = ("regret", "mse_m", "mse_a", "hit_rate")
+
+
+@dataclasses.dataclass(frozen=True)
+class Effort:
+    """What a study spends: on CO-BED's designs, on a critic for each finished design, on worlds."""
+
+    design: Budget
+    critic: Budget
+    num_worlds: int
+    num_paper_worlds: int
+    num_seeds: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One method on one problem with one seed. `design(problem, seed=..., **long)` makes the design; designers that train
+    (`trains`) take the `progress` and `checkpoint` of `cobed.design`. `work` is a guess of its share of the time."""
+
+    method: str
+    setting: dict[str, Any]
+    seed: int
+    problem: Problem
+    design: Callable[..., DesignResult]
+    trains: bool = False
+    work: float = 1.0
+
+    @property
+    def name(self) -> str:
+        setting = " ".join(f"{symbol}={value}" for symbol, value in self.setting.items())
+        return ", ".join(filter(None, [self.method, setting, f"seed {self.seed}"]))
+
+    @property
+    def slug(self) -> str:
+        return "".join(letter if letter.isalnum() or letter in ".-=" else "_" for letter in self.name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """What a part gave. `worlds["exact"]["regret"]` (W,) are the scores of a protocol, world by world."""
+
+    method: str
+    setting: dict[str, Any]
+    seed: int
+    cmv_eig: float
+    cmv_eig_se: float
+    seconds_design: float
+    seconds_total: float
+    actions: np.ndarray
+    history: np.ndarray
+    worlds: dict[str, dict[str, np.ndarray]]
+
+    def score(self, protocol: str, metric: str) -> Score | None:
+        """The metric under the protocol; None where it was not measured or does not apply."""
+        values = self.worlds.get(protocol, {}).get(metric)
+        return None if values is None else Score(values)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of results.json: one a protocol, or one without where only the information was measured."""
+        return [self._row(protocol) for protocol in self.worlds or ("none",)]
+
+    def _row(self, protocol: str) -> dict[str, Any]:
+        row: dict[str, Any] = {"method": self.method, "protocol": protocol, "seed": self.seed, "setting": self.setting}
+        row |= {"cmv_eig": self.cmv_eig, "cmv_eig_se": self.cmv_eig_se}
+        num_worlds = 0
+        for metric in ("mse_m", "mse_a", "hit_rate", "regret"):
+            score = self.score(protocol, metric)
+            row[metric] = None if score is None else score.mean
+            row[f"{metric}_se"] = None if score is None else score.standard_error
+            num_worlds = num_worlds if score is None else score.num_worlds
+        return row | {
+            "seconds_design": self.seconds_design,
+            "seconds_total": self.seconds_total,
+            "num_worlds": num_worlds,
+        }
+
+
+class Folder:
+    """Where a study keeps its parts: one .npz each, written whole, and results.json made from them."""
+
+    def __init__(self, path: Path, experiment: str, budget: str, effort: Effort):
+        self.path, self.experiment, self.budget = Path(path), experiment, budget
+        self.fingerprint = hashlib.sha256(repr((experiment, effort, __version__)).encode()).hexdigest()
+        (self.path / "parts").mkdir(parents=True, exist_ok=True)
+
+    def checkpoint(self, part: Part) -> Path:
+        return self.path / "checkpoints" / part.slug
+
+    def save(self, part: Part, record: Record) -> None:
+        arrays = {"actions": record.actions, "history": record.history}
+        for protocol, scores in record.worlds.items():
+            arrays |= {f"{protocol}/{metric}": values for metric, values in scores.items()}
+        numbers = {
+            field.name: getattr(record, field.name)
+            for field in dataclasses.fields(Record)
+            if field.name not in ("actions", "history", "worlds")
+        }
+        meta = json.dumps({"schema": 1, "fingerprint": self.fingerprint, **numbers})
+        write_whole(self._file(part), lambda file: np.savez(file, allow_pickle=False, meta=np.array(meta), **arrays))
+        shutil.rmtree(self.checkpoint(part), ignore_errors=True)
+
+    def load(self, part: Part) -> Record | None:
+        """The record of a part that is done; None where it is not. `StorageError` where it was made with other settings."""
+        path = self._file(part)
+        if not path.exists():
+            return None
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                meta = json.loads(str(archive["meta"]))
+                if meta.pop("fingerprint") != self.fingerprint:
+                    raise StorageError(
+                        f"{path} was made with another budget or version. Give another --out, or delete {self.path}."
+                    )
+                meta.pop("schema")
+                worlds: dict[str, dict[str, np.ndarray]] = {}
+                for name in archive.files:
+                    protocol, _, metric = name.partition("/")
+                    if metric:
+                        worlds.setdefault(protocol, {})[metric] = archive[name]
+                return Record(actions=archive["actions"], history=archive["history"], worlds=worlds, **meta)
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            raise StorageError(f"{path} cannot be read ({error}). Delete it to do this part again.") from error
+
+    def write_results(self, records: Iterable[Record]) -> Path:
+        """results.json, as it stands."""
+        document = {
+            "experiment": self.experiment,
+            "budget": self.budget,
+            "commit": _commit(),
+            "machine": {
+                "processor": platform.processor() or platform.machine(),
+                "num_cores": os.cpu_count(),
+                "python": platform.python_version(),
+                "jax": jax.__version__,
+                "cobed": __version__,
+            },
+            "rows": [row for record in records for row in record.rows()],
+        }
+        path = self.path / "results.json"
+        write_whole(path, lambda file: file.write(json.dumps(document, indent=1).encode()))
+        return path
+
+    def _file(self, part: Part) -> Path:
+        return self.path / "parts" / f"{part.slug}.npz"
+
+
+def run_study(parts: list[Part], folder: Folder, effort: Effort, progress: Reporter | None = None) -> list[Record]:
+    """Do every part that is not done yet, in order. Ctrl-C stops between steps; the same call goes on from there."""
+    records: list[Record] = []
+    clock = Clock(sum(part.work for part in parts if folder.load(part) is None))
+    left = float("nan")
+    for index, part in enumerate(parts):
+        record = folder.load(part)
+        if record is None:
+            started = time.perf_counter()
+            stage = f"{folder.experiment}, part {index + 1} of {len(parts)}: {part.name}"
+            record = _run_part(part, folder, effort, _within(stage, left, progress))
+            folder.save(part, record)
+            left = clock.advance(part.work, time.perf_counter() - started, compiling=False)
+            if progress is not None:
+                progress(Progress(stage, index + 1, len(parts), record.cmv_eig, left))
+        records.append(record)
+        folder.write_results(records)
+    return records
+
+
+def _run_part(part: Part, folder: Folder, effort: Effort, progress: Reporter | None) -> Record:
+    started = time.perf_counter()
+    long = {"progress": progress, "checkpoint": folder.checkpoint(part)} if part.trains else {}
+    result = part.design(part.problem, seed=part.seed, **long)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    # The same worlds, noise and batches for every method with this seed: their differences are paired.
+    world_key, paper_key, critic_key = jr.split(jr.fold_in(jr.key(part.seed), 1), 3)
+    information = max_value_information(critic_key, part.problem, result.actions, budget=effort.critic)
+    worlds: dict[str, dict[str, np.ndarray]] = {}
+    if effort.num_worlds:
+        worlds["exact"] = _per_world(evaluate(world_key, part.problem, result.actions, effort.num_worlds))
+    if effort.num_paper_worlds:
+        worlds["paper"] = _per_world(paper_scores(paper_key, part.problem, result.actions, effort.num_paper_worlds))
+    return Record(
+        method=part.method,
+        setting=part.setting,
+        seed=part.seed,
+        cmv_eig=information.value,
+        cmv_eig_se=information.standard_error,
+        seconds_design=result.seconds_design,
+        seconds_total=time.perf_counter() - started,
+        actions=result.actions,
+        history=result.history,
+        worlds=worlds,
+    )
+
+
+def _per_world(scores: Scores) -> dict[str, np.ndarray]:
+    found = {metric: getattr(scores, metric) for metric in METRICS}
+    return {metric: score.per_world for metric, score in found.items() if score is not None}
+
+
+def _within(stage: str, left: float, progress: Reporter | None) -> Reporter | None:
+    """A reporter for the inner work of a part, that speaks of the whole study."""
+    if progress is None:
+        return None
+
+    def report(inner: Progress) -> None:
+        total = inner.seconds_left if np.isnan(left) else max(left, inner.seconds_left)
+        progress(inner._replace(stage=f"{stage}, {inner.stage}", seconds_left=total))
+
+    return report
+
+
+def _commit() -> str:
+    """The commit of the source, where it is a git checkout; otherwise the version."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return __version__

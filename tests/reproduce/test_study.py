@@ -1,0 +1,162 @@
+"""Studies: parts are kept, runs go on, tables say what the records hold."""
+
+import json
+
+import numpy as np
+import pytest
+
+import cobed
+from cobed.designers.baselines import RandomUniform, Thompson
+from cobed.errors import BudgetError, StorageError
+from cobed.reproduce import reproduce
+from cobed.reproduce.discrete import EFFORTS, make_problem, write_report
+from cobed.reproduce.study import Effort, Folder, Part, run_study
+from cobed.reproduce.summary import Summary, by_method, comparison_table, difference, over_seeds, published, summarise
+
+TINY = cobed.Budget(
+    num_steps=50, batch_size=64, num_starts=1, settle_steps=0, settle_batch_size=64, num_evaluation_batches=2
+)
+EFFORT = Effort(TINY, TINY, num_worlds=50, num_paper_worlds=10, num_seeds=1)
+
+
+def make_parts(count=2):
+    problem = make_problem()
+    designers = [Thompson(), RandomUniform()][:count]
+    parts = [Part(d.name, {"D": 10}, 0, problem, d) for d in designers]
+
+    def design(problem, *, seed, progress=None, checkpoint=None):
+        return cobed.design(problem, seed=seed, budget=TINY, progress=progress, checkpoint=checkpoint)
+
+    return [*parts, Part("CO-BED", {"D": 10}, 0, problem, design, trains=True)]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    folder = Folder(tmp_path_factory.mktemp("study"), "discrete", "tiny", EFFORT)
+    return folder, run_study(make_parts(), folder, EFFORT)
+
+
+def test_results_have_a_row_for_each_method_and_protocol(done):
+    folder, _ = done
+    document = json.loads((folder.path / "results.json").read_text())
+    assert document["experiment"] == "discrete"
+    assert {(row["method"], row["protocol"]) for row in document["rows"]} == {
+        (method, protocol) for method in ("Thompson", "Random", "CO-BED") for protocol in ("exact", "paper")
+    }
+    wanted = {"method", "protocol", "seed", "setting", "cmv_eig", "cmv_eig_se", "mse_m", "mse_a", "hit_rate", "regret"}
+    wanted |= {"regret_se", "seconds_design", "seconds_total", "num_worlds"}
+    assert all(wanted <= set(row) for row in document["rows"])
+    assert {row["num_worlds"] for row in document["rows"]} == {50, 10}
+
+
+def test_a_second_run_reads_what_the_first_did(done):
+    folder, records = done
+
+    def never(problem, *, seed, **_):
+        raise AssertionError("done already")
+
+    parts = [Part(p.method, p.setting, p.seed, p.problem, never, p.trains) for p in make_parts()]
+    again = run_study(parts, folder, EFFORT)
+    for old, new in zip(records, again, strict=True):
+        assert old.rows() == new.rows()
+        assert np.array_equal(old.worlds["exact"]["regret"], new.worlds["exact"]["regret"])
+
+
+def test_an_interrupted_study_goes_on_to_the_same_results(done, tmp_path):
+    _, records = done
+    folder = Folder(tmp_path, "discrete", "tiny", EFFORT)
+    parts = make_parts()
+
+    def interrupt(problem, *, seed, **_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_study([parts[0], Part("Random", {"D": 10}, 0, parts[0].problem, interrupt)], folder, EFFORT)
+    assert [row["method"] for row in json.loads((tmp_path / "results.json").read_text())["rows"]] == ["Thompson"] * 2
+    again = run_study(parts, folder, EFFORT)
+    for old, new in zip(records, again, strict=True):
+        assert (old.cmv_eig, old.rows()[0]["regret"]) == (new.cmv_eig, new.rows()[0]["regret"])
+
+
+def test_results_of_another_budget_are_not_mixed_in(done):
+    folder, _ = done
+    other = Folder(folder.path, "discrete", "tiny", Effort(TINY, TINY, 60, 10, 1))
+    with pytest.raises(StorageError, match="another budget"):
+        run_study(make_parts(), other, EFFORT)
+
+
+def test_a_damaged_part_is_named(done, tmp_path):
+    folder = Folder(tmp_path, "discrete", "tiny", EFFORT)
+    part = make_parts()[0]
+    (tmp_path / "parts" / f"{part.slug}.npz").write_bytes(b"not an archive")
+    with pytest.raises(StorageError, match="Delete it"):
+        folder.load(part)
+
+
+def test_methods_meet_the_same_worlds(done):
+    """The worlds depend on the seed alone, so a difference is far less noisy than two means."""
+    _, records = done
+    groups = by_method(records, D=10)
+    gap = difference(groups["Random"], groups["Thompson"], "regret", "exact")
+    assert gap is not None
+    own = summarise(groups["Random"], "regret"), summarise(groups["Thompson"], "regret")
+    assert gap.mean == pytest.approx(own[0].mean - own[1].mean)
+
+
+def test_the_table_stands_beside_the_printed_values(done):
+    _, records = done
+    table = comparison_table(by_method(records), "paper", published("discrete"))
+    row = table[table["Method"] == "Thompson"].iloc[0]
+    assert row["CMV-EIG, paper"] == "4.607 ± 0.007"
+    assert row["Regret, paper"] == "1.112 ± 0.035"
+    assert set(table["Method"]) == {"Thompson", "Random", "CO-BED"}
+
+
+def test_the_report_is_one_page_without_a_network(done):
+    folder, records = done
+    page = write_report(folder, records).read_text()
+    assert "Protocol exact" in page
+    assert "Thompson" in page
+    # plotly.js itself, inside the page, holds addresses it shows as links; nothing else may.
+    body = page[page.index("</script>") :]
+    assert 'src="http' not in body
+    assert 'href="http' not in body
+
+
+def test_every_published_table_has_all_metrics():
+    for name in ("discrete", "continuous-20", "continuous-40", "continuous-60"):
+        for values in published(name).values():
+            assert {"cmv_eig", "mse_m", "regret"} <= set(values)
+            assert all(len(value) == 2 and value[1] > 0 for value in values.values())
+
+
+def test_error_over_seeds():
+    assert over_seeds([1.0, 3.0], [0.3, 0.4]) == pytest.approx((2.0, 0.25))
+    assert over_seeds([1.0, 2.0, 3.0], [9.0, 9.0, 9.0]) == pytest.approx((2.0, 1 / 3**0.5))
+    assert str(Summary(0.011283, 0.00034)) == "0.01128 ± 0.00034"
+
+
+@pytest.mark.parametrize(
+    ("name", "budget", "seeds", "match"),
+    [
+        ("discreet", "smoke", 1, "Allowed: discrete"),
+        ("discrete", "fast", 1, "Allowed: 'smoke'"),
+        ("discrete", "smoke", 0, "at least 1"),
+    ],
+)
+def test_bad_names_and_numbers_are_told(tmp_path, name, budget, seeds, match):
+    with pytest.raises(BudgetError, match=match):
+        reproduce(name, tmp_path / "out", budget=budget, num_seeds=seeds)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["discrete", "continuous", "ablation"])
+def test_every_experiment_runs(name, tmp_path):
+    report = reproduce(name, tmp_path, budget="smoke")
+    assert report.exists()
+    assert json.loads((tmp_path / "results.json").read_text())["rows"]
+
+
+def test_efforts_have_the_three_budgets():
+    assert set(EFFORTS) == {"smoke", "quick", "paper"}
