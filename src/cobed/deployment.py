@@ -75,12 +75,12 @@ class Chooser(eqx.Module):
         self.average = AverageReward(model, num_draws)
         # The probe for linearity needs few draws.
         self.optimum = choose_optimum(AverageReward(model, 4), contexts)
-        self.hull, self.hull_optimum = None, Grid(num_points=64, num_refinements=16)
+        self.hull, self.hull_optimum = None, Grid(num_points=24, num_refinements=12)
         if isinstance(self.optimum, Grid) and isinstance(model, HasBestAction) and isinstance(model.action_space, Box):
             self.hull = HullReward(self.average)
             if model.action_space.dim == 1:
                 # Only a guard against a second mode outside the hull: no need to refine it.
-                self.optimum = Grid(num_points=64, num_refinements=0)
+                self.optimum = Grid(num_points=48, num_refinements=0)
 
     def __call__(self, params: Params, weights: Float[Array, " N"], context: Float[Array, " C"]) -> Best:
         """max_a E_post[E[y | a, c, psi]] and the action that has it."""

@@ -25,11 +25,11 @@ PAPER_EIG = 4.729
 EFFORTS = {
     "smoke": Effort(BUDGETS["smoke"], BUDGETS["smoke"], num_worlds=200, num_paper_worlds=0, num_seeds=1),
     "quick": Effort(
-        Budget(num_steps=500, batch_size=512, num_starts=1, num_samples=1, settle_steps=0, num_evaluation_batches=1),
-        Budget(num_steps=200, batch_size=512, settle_steps=50),
-        num_worlds=4_000, num_paper_worlds=0, num_seeds=3,
+        Budget(num_steps=400, batch_size=512, num_starts=1, num_samples=1, settle_steps=0, num_evaluation_batches=1),
+        Budget(num_steps=600, batch_size=512, settle_steps=0),
+        num_worlds=2_000, num_paper_worlds=0, num_seeds=2,
     ),
-    "paper": Effort(BUDGETS["paper"], BUDGETS["paper"], num_worlds=20_000, num_paper_worlds=0, num_seeds=32),
+    "paper": Effort(BUDGETS["paper"], BUDGETS["paper"], num_worlds=20_000, num_paper_worlds=0, num_seeds=22),
 }  # fmt: skip
 
 
