@@ -10,13 +10,14 @@ import itertools
 import numpy as np
 
 import cobed
+from cobed.designers.baselines import RandomUniform, Thompson
 from cobed.models import discrete
 
 NUM_WORLDS = 20_000
 
 
-def regrets(designs: np.ndarray, noise_std: float = 0.1) -> np.ndarray:
-    """Mean regret over worlds of each design, (N, D) of action numbers; the same worlds and noise for all."""
+def scores(designs: np.ndarray, noise_std: float = 0.1) -> np.ndarray:
+    """Mean regret and hit rate over worlds, (N, 2), of each design, (N, D) of action numbers; the same worlds for all."""
     rng = np.random.default_rng(0)
     contexts = discrete.contexts()[:, 0].astype(float)
     mean, std = discrete.PRIOR_MEAN.astype(float), discrete.PRIOR_STD.astype(float)
@@ -26,7 +27,7 @@ def regrets(designs: np.ndarray, noise_std: float = 0.1) -> np.ndarray:
     at_targets = np.stack([(3 + contexts) / 6, (3 - contexts) / 6], axis=1)
     rewards = np.einsum("wkp,tp->wkt", worlds, at_targets)
     best = rewards.max(axis=1)
-    scores = []
+    found = []
     for design in designs:
         outcomes = np.einsum("wdp,dp->wd", worlds[:, design], features) + noise
         posterior = np.empty_like(worlds)
@@ -37,8 +38,8 @@ def regrets(designs: np.ndarray, noise_std: float = 0.1) -> np.ndarray:
             posterior[:, action] = np.linalg.solve(precision, evidence.T).T
         played = np.einsum("wkp,tp->wkt", posterior, at_targets).argmax(axis=1)
         got = np.take_along_axis(rewards, played[:, None, :], axis=1)[:, 0]
-        scores.append((best - got).mean())
-    return np.array(scores)
+        found.append(((best - got).mean(), (played == rewards.argmax(axis=1)).mean()))
+    return np.array(found)
 
 
 def main() -> None:
@@ -48,29 +49,36 @@ def main() -> None:
     arguments = parser.parse_args()
     contexts = discrete.contexts()
     problem = cobed.Problem(cobed.models.DiscreteExample(), contexts, -contexts)
-    two_action = regrets(np.array(list(itertools.product([0, 1], repeat=len(contexts)))))
+    two_action = scores(np.array(list(itertools.product([0, 1], repeat=len(contexts)))))[:, 0]
     median = float(np.median(two_action))
     print(f"All 1,024 designs over actions 1 and 2: best regret {two_action.min():.5f}, median {median:.5f}")
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    for baseline in (Thompson(), RandomUniform()):
+        designs = np.array([baseline(problem, seed=seed).actions.argmax(axis=1) for seed in seeds])
+        regret, hit = scores(designs).mean(axis=0)
+        print(f"{baseline.name}, mean of {len(designs)} seeds: regret {regret:.4f}, hit rate {hit:.3f}", flush=True)
     found, passed = [], 0
     # Regret is what counts here, so the critic need not be settled for long: enough to rank the starts.
     budget = cobed.Budget(settle_steps=200)
-    for seed in range(arguments.first, arguments.first + arguments.seeds):
+    for seed in seeds:
         result = cobed.design(problem, seed=seed, budget=budget)
         design = result.actions.argmax(axis=1)
-        regret = float(regrets(design[None])[0])
+        regret, hit = scores(design[None])[0]
         good = set(design) == {0, 1} and regret < median
-        found.append(regret)
+        found.append((regret, hit))
         passed += good
         starts = " ".join(f"{start.information.value:.3f}" for start in result.starts)
         print(
-            f"seed {seed}: {''.join(result.labels)} regret {regret:.5f} {'ok' if good else 'NOT OK'}, information "
-            f"{result.information} (starts {starts}), {result.seconds_design:.0f} s design, "
+            f"seed {seed}: {''.join(result.labels)} regret {regret:.5f} hit rate {hit:.4f} {'ok' if good else 'NOT OK'}, "
+            f"information {result.information} (starts {starts}), {result.seconds_design:.0f} s design, "
             f"{result.seconds_evaluation:.0f} s evaluation",
             flush=True,
         )
-    error = np.std(found, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else float("nan")
+    regret, hit = np.mean(found, axis=0)
+    error = np.std(found, axis=0, ddof=1)[0] / np.sqrt(len(found)) if len(found) > 1 else float("nan")
     print(
-        f"{passed} of {len(found)} seeds use actions 1 and 2 alone and beat the median; regret {np.mean(found):.5f} ± {error:.5f}"
+        f"{passed} of {len(found)} seeds use actions 1 and 2 alone and beat the median; regret {regret:.5f} ± {error:.5f}, "
+        f"hit rate {hit:.4f}"
     )
 
 

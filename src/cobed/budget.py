@@ -14,7 +14,7 @@ import optax
 from cobed.critics import Joint, Separable
 from cobed.errors import BudgetError
 from cobed.policies import Temperature
-from cobed.pool import FreshDraws, Pool, bytes_per_draw
+from cobed.pool import bytes_per_draw, is_cheap
 from cobed.problem import Problem
 from cobed.progress import format_seconds
 
@@ -163,9 +163,7 @@ class Cost(NamedTuple):
         return f"about {format_seconds(max(self.seconds, 1))} and {self.bytes / 2**30:.1f} GiB of memory"
 
 
-def estimate_cost(
-    problem: Problem, budget: Budget, critic: Separable | Joint, source: FreshDraws | Pool | None = None
-) -> Cost:
+def estimate_cost(problem: Problem, budget: Budget, critic: Separable | Joint) -> Cost:
     """Seconds from the multiplications to do and the pace of one product timed now; bytes from the arrays alive at once."""
     budget = budget.resolved(problem)
     units = problem.num_contexts + 2 * problem.num_targets
@@ -177,7 +175,7 @@ def estimate_cost(
     starts = num_starts * ((budget.num_steps + ranking) * design[0] + evaluation)
     flops = starts + budget.settle_steps * settle[0] + evaluation
     memory = max(design[1], settle[1])
-    if not isinstance(source, FreshDraws):
+    if not is_cheap(problem):
         memory += budget.pool_size * bytes_per_draw(problem)
     return Cost(COMPILE_SECONDS + flops / _flops_per_second(), memory)
 

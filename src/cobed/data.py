@@ -9,7 +9,10 @@ import numpy as np
 
 from cobed.errors import ProblemError
 from cobed.models.base import AbstractModel
+from cobed.tables import read_numbers
 from cobed.types import Array, Float
+
+MISSING = "Drop the unit or correct the value; a missing outcome is not a zero."
 
 
 class Data(eqx.Module):
@@ -26,9 +29,9 @@ class Data(eqx.Module):
     def __init__(self, contexts: Any, actions: Any, outcomes: Any):
         """`contexts` (D, C), `actions` (D, A) as the engine's vectors, `outcomes` (D,). A vector of the first two is one column."""
         tables = {
-            "contexts": _numbers(contexts, "contexts", ndim=2),
-            "actions": _numbers(actions, "actions", ndim=2),
-            "outcomes": _numbers(outcomes, "outcomes", ndim=1),
+            "contexts": read_numbers(contexts, "contexts", 2, MISSING),
+            "actions": read_numbers(actions, "actions", 2, MISSING),
+            "outcomes": read_numbers(outcomes, "outcomes", 1, MISSING),
         }
         lengths = {name: len(table) for name, table in tables.items()}
         if len(set(lengths.values())) > 1:
@@ -41,8 +44,6 @@ class Data(eqx.Module):
             raise ProblemError(
                 "The data have no rows; at least one outcome is needed to learn from. Run the experiment."
             )
-        for name, table in tables.items():
-            _check_finite(table, name)
         self.contexts, self.actions, self.outcomes = (
             jnp.asarray(table, dtype=jnp.float32) for table in tables.values()
         )
@@ -75,32 +76,3 @@ class Data(eqx.Module):
                 f"actions, row {row}: {np.asarray(self.actions[row]).tolist()} is not in {space} "
                 f"({int((~inside).sum())} such row(s) in all). Correct the action, or drop the row."
             )
-
-
-def _numbers(values: Any, name: str, ndim: int) -> np.ndarray:
-    """The values as float64, with `ndim` axes; a vector becomes one column where two are asked for."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (ValueError, TypeError) as error:
-        raise ProblemError(
-            f"{name} must be numbers in rows of one length: {error}. Encode categories as numbers first."
-        ) from error
-    if array.ndim == 1 and ndim == 2:
-        array = array[:, None]
-    if array.ndim == 2 and ndim == 1 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != ndim:
-        wanted = "one number a unit, (D,)" if ndim == 1 else "one row a unit, (D, columns)"
-        raise ProblemError(f"{name} have shape {array.shape}; {wanted}, is expected.")
-    return array
-
-
-def _check_finite(table: np.ndarray, name: str) -> None:
-    # The engine computes in single precision, where 1e39 is infinite.
-    bad = np.argwhere(~(np.abs(table) <= np.finfo(np.float32).max))
-    if len(bad):
-        where = f"row {bad[0][0]}" + (f", column {bad[0][1]}" if table.ndim == 2 else "")
-        raise ProblemError(
-            f"{name}, {where}: {table[tuple(bad[0])]} is not a finite number in single precision "
-            f"({len(bad)} such value(s) in all). Drop the unit or correct the value; a missing outcome is not a zero."
-        )

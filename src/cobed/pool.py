@@ -98,10 +98,14 @@ def make_source(
     """Fresh draws where they are cheap, otherwise a pool of at most `size` draws within the memory allowed."""
     if kind not in ("auto", "fresh", "pool"):
         raise BudgetError(f"Unknown source of draws {kind!r}. Allowed: 'auto', 'fresh', 'pool'.")
-    cheap = problem.optimum.num_evaluations(problem.model) * problem.num_targets <= CHEAP_EVALUATIONS
-    if kind == "fresh" or (kind == "auto" and cheap):
+    if kind == "fresh" or (kind == "auto" and is_cheap(problem)):
         return FreshDraws(problem)
     return draw_pool(key, problem, min(size, MAX_POOL_BYTES // bytes_per_draw(problem)))
+
+
+def is_cheap(problem: Problem) -> bool:
+    """Whether a draw with its m* costs less than the critic's work on it, so that it need not be kept."""
+    return problem.optimum.num_evaluations(problem.model) * problem.num_targets <= CHEAP_EVALUATIONS
 
 
 def bytes_per_draw(problem: Problem) -> int:

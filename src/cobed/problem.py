@@ -11,6 +11,7 @@ from cobed.errors import ProblemError
 from cobed.models.base import AbstractModel
 from cobed.models.contract import bind_context_dim, check_model
 from cobed.optimum import AbstractOptimum, check_optimum, choose_optimum
+from cobed.tables import read_numbers
 from cobed.types import Array, Float, Key, Params
 
 
@@ -101,27 +102,9 @@ class Problem(eqx.Module):
 
 
 def _table(values: Any, name: str) -> Float[Array, "N C"]:
-    try:
-        table = np.asarray(values, dtype=np.float32)
-    except (ValueError, TypeError) as error:
-        raise ProblemError(
-            f"{name} must be numbers in rows of one length: {error}. Encode categories as numbers first."
-        ) from error
-    if table.ndim == 1:
-        table = table[:, None]
-    if table.ndim != 2:
-        raise ProblemError(f"{name} has shape {table.shape}; a table of shape (rows, columns) is needed.")
+    table = read_numbers(values, name, ndim=2)
     if 0 in table.shape:
         raise ProblemError(
             f"{name} has {table.shape[0]} rows and {table.shape[1]} columns; at least one of each is needed."
         )
-    bad = np.argwhere(~np.isfinite(table))
-    if len(bad):
-        row, column = bad[0]
-        row_name = values.index[row] if hasattr(values, "columns") else row
-        column_name = repr(values.columns[column]) if hasattr(values, "columns") else column
-        raise ProblemError(
-            f"{name}, row {row_name}, column {column_name}: {table[row, column]} is not a finite number "
-            f"({len(bad)} such value(s) in all). Fill them or drop the rows."
-        )
-    return jnp.asarray(table)
+    return jnp.asarray(table, dtype=jnp.float32)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cobed.errors import ProblemError
-from cobed.inference import Conjugate, Importance, TemperedSMC
+from cobed.inference import NUTS, Conjugate, Importance, TemperedSMC
 from cobed.inference.base import Draws
 from cobed.inference.calibration import calibrate
 from cobed.models import ContinuousExample, LinearGaussian, continuous
@@ -32,6 +32,20 @@ def test_smc_is_calibrated_on_the_continuous_example():
     problem = Problem(ContinuousExample(), continuous.contexts(10), continuous.targets(3))
     actions = 0.5 * jr.normal(jr.key(3), (10, 1))
     assert calibrate(jr.key(0), problem, actions, TemperedSMC(512), 200, batch_size=1).p_value > 0.01
+
+
+@pytest.mark.slow
+def test_every_sampler_is_calibrated_on_the_continuous_example():
+    """Chi-square at 1% with Bonferroni over psi: false alarm 1 in 100 a sampler. Few units, so that prior draws suffice."""
+    problem = Problem(ContinuousExample(), continuous.contexts(5), continuous.targets(3))
+    actions = np.array([[-2.0], [-0.5], [0.3], [0.8], [-1.0]])
+    for sampler in (Importance(20_000), TemperedSMC(512)):
+        assert calibrate(jr.key(0), problem, actions, sampler, 1_000).p_value > 0.01
+    assert calibrate(jr.key(0), problem, actions, NUTS(500, 500, 4), 200).p_value > 0.01
+
+
+def test_nuts_is_calibrated_on_a_conjugate_model(linear):
+    assert calibrate(jr.key(0), linear, ROWS, NUTS(250, 250, 4), 100).p_value > 0.01
 
 
 def test_errors_are_as_large_as_the_posterior_says(linear):

@@ -53,11 +53,26 @@ def test_it_goes_on_to_smc_where_prior_draws_collapse():
     assert posterior.warnings == ()
 
 
-def test_it_goes_on_to_nuts_for_a_program():
+def shares(contexts, actions):
+    weights = numpyro.sample("weights", dist.Dirichlet(jnp.ones(3)))
+    numpyro.sample("y", dist.Normal(weights[0] * actions[:, 0], 0.001).to_event(1))
+
+
+def test_a_program_goes_on_to_smc_where_prior_draws_collapse():
     model = from_numpyro(slope, Box(0, 1))
     posterior = infer(jr.key(0), model, Data(np.zeros(20), np.ones(20), np.full(20, 3.3) + 0.01 * np.arange(20)))
+    assert posterior.method == "smc"
+    # y_i ~ N(psi, .01^2), psi ~ N(0, 1): the mean of 20 outcomes, and .01 / sqrt(20).
+    draws = np.asarray(posterior.params["psi"])
+    assert draws.mean() == pytest.approx(3.395, abs=5e-4)
+    assert draws.std() == pytest.approx(0.01 / 20**0.5, rel=0.15)
+
+
+def test_a_program_with_a_simplex_goes_on_to_nuts():
+    model = from_numpyro(shares, Box(0, 1))
+    posterior = infer(jr.key(0), model, Data(np.zeros(4), np.ones(4), np.full(4, 0.4)))
     assert posterior.method == "nuts"
-    assert "smc does not apply" in posterior.reason
+    assert "smc does not apply: the sites ['weights'] obey an equation" in posterior.reason
 
 
 def test_a_program_learns_the_number_of_context_columns_from_the_data():

@@ -362,3 +362,25 @@ def test_prior_that_looks_at_the_contexts_or_actions_is_refused():
 
     with pytest.raises(ModelError, match="latent site 'slope' depends on the contexts or the actions"):
         check_model(one_dimensional(program), jnp.arange(4.0)[:, None])
+
+
+def scaled(contexts, actions):
+    spread = numpyro.sample("spread", dist.HalfNormal(2.0))
+    slopes = numpyro.sample("slopes", dist.Normal(1.0, 3.0).expand([2]))
+    numpyro.sample("y", dist.Normal(slopes[0] * actions[:, 0] + slopes[1], spread).to_event(1))
+
+
+def test_the_log_prior_is_that_of_the_sites():
+    model = one_dimensional(scaled)
+    params = {"spread": jnp.asarray(0.7), "slopes": jnp.asarray([0.2, -1.0])}
+    # log N(.7; 0, 2) + log 2 + log N(.2; 1, 3) + log N(-1; 1, 3)
+    expected = (
+        -0.5 * (0.35**2 + (0.8 / 3) ** 2 + (2 / 3) ** 2) - 1.5 * np.log(2 * np.pi) - np.log(2 * 3 * 3) + np.log(2)
+    )
+    assert float(model.log_prior(params)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_log_prior_is_minus_infinity_outside_the_support():
+    params = {"spread": jnp.asarray(-0.1), "slopes": jnp.zeros(2)}
+    assert float(one_dimensional(scaled).log_prior(params)) == -np.inf
+    assert one_dimensional(scaled).bound_sites() == []

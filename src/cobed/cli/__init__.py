@@ -42,6 +42,9 @@ def reproduce(
         str, typer.Option(help="smoke (does it run), quick (minutes) or paper (the published settings).")
     ] = "quick",
     seeds: Annotated[int | None, typer.Option(help="How many seeds, from 0. By default the budget's.")] = None,
+    worlds: Annotated[
+        int | None, typer.Option(help="How many worlds a design is scored on. By default the budget's.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Where to write. By default results/NAME-BUDGET.")] = None,
 ) -> None:
     """Run one of the paper's experiments: results.json and a report. Stopped or killed, the same command goes on."""
@@ -50,7 +53,7 @@ def reproduce(
 
     out = out or Path("results") / f"{name}-{budget}"
     try:
-        report = run(name, out, budget=budget, num_seeds=seeds, progress=ConsoleReporter())
+        report = run(name, out, budget=budget, num_seeds=seeds, num_worlds=worlds, progress=ConsoleReporter())
     except KeyboardInterrupt:
         sys.exit(f"cobed: stopped. What is done is kept in {out}; the same command goes on from there.")
     print(f"Results: {(out / 'results.json').resolve()}\nReport: {report.resolve()}")

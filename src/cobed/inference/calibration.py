@@ -18,8 +18,9 @@ from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler
+from cobed.inference.nuts import NUTS
 from cobed.problem import Problem
-from cobed.types import Array, Key
+from cobed.types import Array, Float, Key, Params
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,21 +47,28 @@ def calibrate(
     key: Key[Array, ""],
     problem: Problem,
     actions: Any,
-    sampler: AbstractSampler,
+    sampler: AbstractSampler | NUTS,
     num_worlds: int = 500,
     num_draws: int = 99,
     num_bins: int = 20,
     batch_size: int = 8,
 ) -> Calibration:
-    """Ranks of psi among `num_draws` posterior draws in `num_worlds` worlds, with the design `actions` (D, A)."""
+    """Ranks of psi among `num_draws` posterior draws in `num_worlds` worlds, with the design `actions` (D, A).
+
+    NUTS runs one world after another; the others `batch_size` at once.
+    """
     if (num_draws + 1) % num_bins or num_worlds < 5 * num_bins:
         raise ProblemError(
             f"num_draws + 1 = {num_draws + 1} ranks must fill num_bins = {num_bins} bins evenly, and num_worlds = "
             f"{num_worlds} must be at least 5 a bin. For instance num_draws=99, num_bins=20, num_worlds=500."
         )
     design = Data(problem.contexts, problem.check_actions(actions), np.zeros(problem.num_contexts))
-    sampler.require_fit(problem.model, design)
-    found = _ranks(key, problem, design, sampler, num_worlds, num_draws, batch_size)
+    if isinstance(sampler, NUTS):
+        each = [_rank_by_chains(k, problem, design, sampler, num_draws) for k in jr.split(key, num_worlds)]
+        found = [np.stack(column) for column in zip(*each, strict=True)]
+    else:
+        sampler.require_fit(problem.model, design)
+        found = _ranks(key, problem, design, sampler, num_worlds, num_draws, batch_size)
     ranks, errors, deviations = (np.asarray(array) for array in found)
     counts = np.stack([np.bincount(column * num_bins // (num_draws + 1), minlength=num_bins) for column in ranks.T])
     expected = num_worlds / num_bins
@@ -83,11 +91,24 @@ def _ranks(
         world = problem.sample_world(world_key)
         outcomes = problem.sample_outcomes(noise_key, world, design.actions)
         draws = sampler.draw(infer_key, problem.model, design.with_outcomes(outcomes))
-        flat, weights = jax.vmap(lambda p: ravel_pytree(p)[0])(draws.params), jax.nn.softmax(draws.log_weights)
-        truth = ravel_pytree(world)[0]
-        mean = weights @ flat
-        # Independent choices: draws that come in mirrored pairs would have ranks too near the middle.
-        chosen = flat[jr.categorical(choice_key, draws.log_weights, shape=(num_draws,))]
-        return jnp.sum(chosen < truth, axis=0), truth - mean, jnp.sqrt(weights @ (flat - mean) ** 2)
+        return _rank(choice_key, world, draws.params, draws.log_weights, num_draws)
 
     return jax.lax.map(one, jr.split(key, num_worlds), batch_size=batch_size)
+
+
+def _rank_by_chains(key: Key[Array, ""], problem: Problem, design: Data, sampler: NUTS, num_draws: int):
+    world_key, noise_key, infer_key, choice_key = jr.split(key, 4)
+    world = problem.sample_world(world_key)
+    data = design.with_outcomes(problem.sample_outcomes(noise_key, world, design.actions))
+    posterior = sampler.posterior(infer_key, problem.model, data)
+    return _rank(choice_key, world, posterior.params, posterior.log_weights, num_draws)
+
+
+def _rank(key: Key[Array, ""], world: Params, params: Params, log_weights: Float[Array, " N"], num_draws: int):
+    """Rank of the truth among `num_draws` of the draws, error of their mean, and their standard deviation."""
+    flat, weights = jax.vmap(lambda p: ravel_pytree(p)[0])(params), jax.nn.softmax(log_weights)
+    truth = ravel_pytree(world)[0]
+    mean = weights @ flat
+    # Independent choices: draws that come in mirrored pairs would have ranks too near the middle.
+    chosen = flat[jr.categorical(key, log_weights, shape=(num_draws,))]
+    return jnp.sum(chosen < truth, axis=0), truth - mean, jnp.sqrt(weights @ (flat - mean) ** 2)

@@ -14,6 +14,7 @@ import jax.random as jr
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.errors import ModelError, ProblemError
 from cobed.inference.base import Posterior, data_log_likelihood, impossible, needs_likelihood
@@ -60,38 +61,9 @@ class NUTS(eqx.Module):
         problem = self.unfit(model, data)
         if problem is not None:
             raise ModelError(f"Inference by nuts is not possible: {problem} With method='auto' cobed chooses.")
-        from numpyro import infer
-        from numpyro.infer.util import unconstrain_fn
-
         start_key, run_key = jr.split(key)
         starts = self._starts(start_key, model, data)
-        if isinstance(model, NumPyroModel):
-            conditioned = model.conditioned(data.contexts, data.actions, data.outcomes)
-            kernel = infer.NUTS(conditioned, init_strategy=infer.init_to_sample())
-            finish = lambda chains: {name: chains[name] for name in starts}  # noqa: E731
-            initial = jax.vmap(lambda p: unconstrain_fn(conditioned, (), {}, p))(starts)
-        else:
-            to_psi, to_line = _coordinates(model, starts)
-
-            def potential(line: Float[Array, " P"]) -> Float[Array, ""]:
-                params, log_volume = to_psi(line)
-                log_prior = model.log_prior(params)  # pyright: ignore[reportAttributeAccessIssue]
-                return -(log_prior + data_log_likelihood(model, params, data) + log_volume)
-
-            kernel = infer.NUTS(potential_fn=potential)
-            finish = jax.vmap(jax.vmap(lambda line: to_psi(line)[0]))
-            initial = jax.vmap(to_line)(starts)
-        sampler = infer.MCMC(
-            kernel,
-            num_warmup=self.num_warmup,
-            num_samples=self.num_draws,
-            num_chains=self.num_chains,
-            chain_method="vectorized",
-            progress_bar=False,
-        )
-        sampler.run(run_key, init_params=initial, extra_fields=("diverging",))
-        chains = finish(sampler.get_samples(group_by_chain=True))
-        diverging = int(np.sum(sampler.get_extra_fields()["diverging"]))
+        chains, diverging = _run_chains(run_key, self.num_warmup, self.num_draws, model, data, starts)
         diagnostics = {**chain_diagnostics(chains), "divergences": float(diverging)}
         params = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), chains)
         total = self.num_draws * self.num_chains
@@ -132,6 +104,43 @@ class NUTS(eqx.Module):
         # A chain that found no possible start takes that of another.
         chosen = np.where(np.isfinite(scores), np.arange(self.num_chains), int(np.argmax(scores)))
         return jax.tree.map(lambda leaf: leaf[chosen], starts)
+
+
+@lean_jit
+def _run_chains(
+    key: Key[Array, ""], num_warmup: int, num_draws: int, model: Any, data: Data, starts: Params
+) -> tuple[Params, Array]:
+    """Draws, (chains, draws, ...), and the number of divergences. Compiled once for all data of one shape."""
+    from numpyro import infer
+    from numpyro.infer.util import unconstrain_fn
+
+    if isinstance(model, NumPyroModel):
+        conditioned = model.conditioned(data.contexts, data.actions, data.outcomes)
+        kernel = infer.NUTS(conditioned, init_strategy=infer.init_to_sample())
+        finish = lambda chains: {name: chains[name] for name in starts}  # noqa: E731
+        initial = jax.vmap(lambda p: unconstrain_fn(conditioned, (), {}, p))(starts)
+    else:
+        to_psi, to_line = _coordinates(model, starts)
+
+        def potential(line: Float[Array, " P"]) -> Float[Array, ""]:
+            params, log_volume = to_psi(line)
+            log_prior = model.log_prior(params)
+            return -(log_prior + data_log_likelihood(model, params, data) + log_volume)
+
+        kernel = infer.NUTS(potential_fn=potential)
+        finish = jax.vmap(jax.vmap(lambda line: to_psi(line)[0]))
+        initial = jax.vmap(to_line)(starts)
+    num_chains = jax.tree.leaves(starts)[0].shape[0]
+    sampler = infer.MCMC(
+        kernel,
+        num_warmup=num_warmup,
+        num_samples=num_draws,
+        num_chains=num_chains,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    sampler.run(key, init_params=initial, extra_fields=("diverging",))
+    return finish(sampler.get_samples(group_by_chain=True)), jnp.sum(sampler.get_extra_fields()["diverging"])
 
 
 def chain_diagnostics(chains: Params) -> dict[str, float]:

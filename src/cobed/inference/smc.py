@@ -29,6 +29,7 @@ from cobed.inference.base import (
     systematic,
 )
 from cobed.models.base import HasLogPrior
+from cobed.models.numpyro import NumPyroModel
 from cobed.types import Array, Float, Int, Key
 
 # Degrees of freedom of the independent proposal: heavier tails than the posterior keep its weights bounded.
@@ -85,6 +86,8 @@ class TemperedSMC(AbstractSampler):
         leaves = jax.tree.leaves(jax.eval_shape(model.sample_prior, jr.key(0)))  # pyright: ignore[reportAttributeAccessIssue]
         if not all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves):
             return "psi has entries that are not floating-point numbers, which cannot be moved in small steps."
+        if isinstance(model, NumPyroModel) and (bound := model.bound_sites()):
+            return f"the sites {bound} obey an equation (a simplex, say), and small steps would leave it."
         return needs_likelihood(model)
 
     def draw(self, key, model, data):

@@ -65,8 +65,7 @@ class NumPyroModel(AbstractLikelihoodModel):
                 "This NumPyro model does not know the number of context columns yet, and its prior may depend on it. "
                 "Pass context_dim=... to from_numpyro, or take the model of a Problem, which fills it in."
             )
-        # psi does not depend on who is in the experiment, so any unit will do.
-        return self.sample_prior_of(key, jnp.ones((1, self.context_dim)), self.action_space.sample(key)[None])
+        return self.sample_prior_of(key, *self._any_unit())
 
     def sample_prior_of(
         self, key: Key[Array, ""], contexts: Float[Array, "n C"], actions: Float[Array, "n A"]
@@ -74,6 +73,33 @@ class NumPyroModel(AbstractLikelihoodModel):
         """psi as the program draws it for these units: what `sample_prior` gives for the key, in a valid program."""
         sites = self._run(key, None, contexts, actions)
         return {name: jnp.asarray(sites[name]["value"]) for name in self._latents(sites)}
+
+    def log_prior(self, params):
+        """log p(psi); minus infinity where a site is outside its support."""
+        sites = self._run(jr.key(0), params, *self._any_unit())
+        total = jnp.zeros(())
+        for name in self._latents(sites):
+            distribution, value = sites[name]["fn"], sites[name]["value"]
+            inside = jnp.all(distribution.support(value))
+            total += jnp.where(inside, jnp.sum(distribution.log_prob(value)), -jnp.inf)
+        return total
+
+    def bound_sites(self) -> list[str]:
+        """Latent sites whose entries obey an equation (a simplex, a correlation matrix): a small step leaves their support."""
+        from numpyro.distributions import biject_to
+
+        sites = self._run(jr.key(0), None, *self._any_unit())
+        shapes = {name: jnp.shape(sites[name]["value"]) for name in self._latents(sites)}
+        continuous = {name: shape for name, shape in shapes.items() if not sites[name]["fn"].support.is_discrete}
+        return [
+            name
+            for name, shape in continuous.items()
+            if biject_to(sites[name]["fn"].support).inverse_shape(shape) != shape
+        ]
+
+    def _any_unit(self) -> tuple[Float[Array, "1 C"], Float[Array, "1 A"]]:
+        """psi does not depend on who is in the experiment, so any unit will do."""
+        return jnp.ones((1, self.context_dim or 1)), self.action_space.sample(jr.key(0))[None]
 
     def mean_reward(self, params, context, action):
         # The key draws an outcome that nobody reads, and that the compiler removes.

@@ -1,5 +1,6 @@
 """The paper's experiments, one file each; `reproduce` runs one of them and writes results.json and report.html."""
 
+import dataclasses
 import importlib
 from pathlib import Path
 
@@ -15,9 +16,13 @@ def reproduce(
     *,
     budget: str = "quick",
     num_seeds: int | None = None,
+    num_worlds: int | None = None,
     progress: Reporter | None = None,
 ) -> Path:
-    """Run the experiment `name` into the folder `out`, going on where an earlier run stopped. Returns the report's path."""
+    """Run the experiment `name` into the folder `out`, going on where an earlier run stopped. Returns the report's path.
+
+    `num_seeds` and `num_worlds` take the place of the budget's: more of them, smaller errors.
+    """
     if name not in EXPERIMENTS:
         raise BudgetError(f"Unknown experiment {name!r}. Allowed: {', '.join(EXPERIMENTS)}.")
     module = importlib.import_module(f"cobed.reproduce.{name}")
@@ -28,5 +33,10 @@ def reproduce(
         num_seeds = int(effort.num_seeds)
     if num_seeds < 1:
         raise BudgetError(f"--seeds must be at least 1, got {num_seeds}.")
+    if num_worlds is not None:
+        if num_worlds < 2:
+            raise BudgetError(f"--worlds must be at least 2, to have a mean and its error; got {num_worlds}.")
+        paper_worlds = num_worlds if effort.num_paper_worlds else 0
+        effort = dataclasses.replace(effort, num_worlds=num_worlds, num_paper_worlds=paper_worlds)
     module.run(Path(out), budget, effort, num_seeds, progress)
     return Path(out) / "report.html"

@@ -1,6 +1,7 @@
 """The paper's ablation: how the temperature of the Gumbel-Softmax, and annealing it, change what is found."""
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from cobed.reproduce.figures import curves_figure
 from cobed.reproduce.study import Effort, Folder, Part, Record, run_study
 from cobed.reproduce.summary import summarise
 
-TEMPERATURES = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
+TEMPERATURES = {"paper": (0.1, 0.5, 1.0, 2.0, 5.0, 10.0), "quick": (0.1, 0.5, 2.0, 10.0), "smoke": (0.1, 10.0)}
 # Final CMV-EIG of the paper's CO-BED on this problem, the dashed line of its figure.
 PAPER_EIG = 4.729
 
@@ -33,10 +34,10 @@ EFFORTS = {
 }  # fmt: skip
 
 
-def make_parts(effort: Effort, num_seeds: int) -> list[Part]:
+def make_parts(effort: Effort, temperatures: Sequence[float], num_seeds: int) -> list[Part]:
     problem = make_problem()
     parts = []
-    for tau in TEMPERATURES:
+    for tau in temperatures:
         for annealing in (True, False):
             # The paper's schedule: halved at each fifth of the training, hard in the last one.
             temperature = Temperature(tau, 0.5 if annealing else 1.0, 5, 0.2)
@@ -49,21 +50,26 @@ def make_parts(effort: Effort, num_seeds: int) -> list[Part]:
 def run(out: Path, budget: str, effort: Effort, num_seeds: int, progress: Reporter | None) -> list[Record]:
     """The study, results.json and the report."""
     folder = Folder(out, "ablation", budget, effort)
-    records = run_study(make_parts(effort, num_seeds), folder, effort, progress)
+    records = run_study(make_parts(effort, TEMPERATURES[budget], num_seeds), folder, effort, progress)
     write_report(folder, records)
     return records
+
+
+def _temperatures(records: list[Record]) -> list[float]:
+    return sorted({record.setting["tau"] for record in records})
 
 
 def final_figure(records: list[Record]) -> go.Figure:
     """Information at the hardened design against temperature: mean and two standard deviations over seeds."""
     figure = go.Figure()
+    temperatures = _temperatures(records)
     for annealing, colour, symbol in ((True, COLOURS[2], "triangle-up"), (False, COLOURS[5], "circle")):
         values = [
             np.array([r.cmv_eig for r in records if r.setting == {"tau": tau, "annealing": annealing}])
-            for tau in TEMPERATURES
+            for tau in temperatures
         ]
         figure.add_scatter(
-            x=[f"{tau:g}" for tau in TEMPERATURES], y=[v.mean() for v in values],
+            x=[f"{tau:g}" for tau in temperatures], y=[v.mean() for v in values],
             error_y={"type": "data", "array": [2 * v.std(ddof=1) if len(v) > 1 else 0.0 for v in values]},
             mode="markers", marker={"color": colour, "symbol": symbol, "size": 12},
             name="annealed" if annealing else "fixed",
@@ -78,7 +84,7 @@ def final_figure(records: list[Record]) -> go.Figure:
 def final_table(records: list[Record]) -> pd.DataFrame:
     """Information and exact regret by temperature, with and without annealing."""
     rows = []
-    for tau in TEMPERATURES:
+    for tau in _temperatures(records):
         for annealing in (True, False):
             chosen = [r for r in records if r.setting == {"tau": tau, "annealing": annealing}]
             values = [record.cmv_eig for record in chosen]

@@ -25,9 +25,9 @@ SIZES = (20, 40, 60)
 EFFORTS = {
     "smoke": Effort(BUDGETS["smoke"], BUDGETS["smoke"], num_worlds=20, num_paper_worlds=20, num_seeds=1),
     "quick": Effort(
-        Budget(num_steps=1_200, batch_size=512, settle_steps=0, num_evaluation_batches=1),
-        Budget(num_steps=1_000, batch_size=512, settle_steps=0),
-        num_worlds=300, num_paper_worlds=500, num_seeds=1,
+        Budget(settle_steps=0, num_evaluation_batches=1),
+        Budget(num_steps=500, settle_steps=0),
+        num_worlds=200, num_paper_worlds=300, num_seeds=1,
     ),
     "paper": Effort(BUDGETS["paper"], BUDGETS["paper"], num_worlds=4_000, num_paper_worlds=4_000, num_seeds=6),
 }  # fmt: skip

@@ -24,7 +24,7 @@ EFFORTS = {
     "smoke": Effort(BUDGETS["smoke"], BUDGETS["smoke"], num_worlds=200, num_paper_worlds=20, num_seeds=1),
     # Designs are ranked with a critic settled for 100 steps; every method then gets a critic of its own.
     "quick": Effort(
-        Budget(num_starts=6, settle_steps=100, num_evaluation_batches=8),
+        Budget(num_starts=5, settle_steps=100, num_evaluation_batches=8),
         Budget(num_steps=1_000, batch_size=512, settle_steps=0),
         num_worlds=20_000, num_paper_worlds=1_000, num_seeds=1,
     ),

@@ -1,0 +1,41 @@
+"""Reading users' numbers: arrays, lists and DataFrames, with errors that name the row and the column."""
+
+from typing import Any
+
+import numpy as np
+
+from cobed.errors import ProblemError
+
+
+def read_numbers(values: Any, name: str, ndim: int, advice: str = "Fill them or drop the rows.") -> np.ndarray:
+    """The values as float64 with `ndim` axes, finite in single precision, in which the engine computes.
+
+    A vector becomes one column where two axes are asked for, and one column a vector. `ProblemError` says what is wrong
+    with other values, by the labels of a DataFrame where it is one; `advice` what to do about missing ones.
+    """
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise ProblemError(
+            f"{name} must be numbers in rows of one length: {error}. Encode categories as numbers first."
+        ) from error
+    if array.ndim == 1 and ndim == 2:
+        array = array[:, None]
+    if array.ndim == 2 and ndim == 1 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != ndim:
+        wanted = "one number a unit, (D,)" if ndim == 1 else "one row a unit, (rows, columns)"
+        raise ProblemError(f"{name} have shape {array.shape}; {wanted}, is expected.")
+    bad = np.argwhere(~(np.abs(array) <= np.finfo(np.float32).max))
+    if len(bad):
+        place = bad[0]
+        where = f"row {values.index[place[0]] if hasattr(values, 'index') and hasattr(values, 'iloc') else place[0]}"
+        if ndim == 2:
+            column = repr(values.columns[place[1]]) if hasattr(values, "columns") else place[1]
+            where += f", column {column}"
+        value = array[tuple(place)]
+        single = " in single precision" if np.isfinite(value) else ""
+        raise ProblemError(
+            f"{name}, {where}: {value} is not a finite number{single} ({len(bad)} such value(s) in all). {advice}"
+        )
+    return array
