@@ -119,7 +119,8 @@ def test_the_sampler_for_many_worlds_is_exact_then_smc_then_weights():
     assert isinstance(choose_sampler(DiscreteExample(), data, 100), Conjugate)
     data = Data([0.0], [0.5], [0.0])
     assert isinstance(choose_sampler(ContinuousExample(), data), TemperedSMC)
-    assert isinstance(choose_sampler(from_numpyro(wide, Box(0, 1), context_dim=1), data), Importance)
+    assert isinstance(choose_sampler(from_numpyro(wide, Box(0, 1), context_dim=1), data), TemperedSMC)
+    assert isinstance(choose_sampler(from_numpyro(shares, Box(0, 1), context_dim=1), data), Importance)
 
 
 def test_a_posterior_without_weight_cannot_be_built():

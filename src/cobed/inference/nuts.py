@@ -91,19 +91,25 @@ class NUTS(eqx.Module):
 
     def _starts(self, key: Key[Array, ""], model: Any, data: Data) -> Params:
         """For each chain the likeliest of a few prior draws, stacked."""
-
-        def start(key: Key[Array, ""]) -> tuple[Params, Params, Float[Array, ""]]:
-            params = jax.vmap(model.sample_prior)(jr.split(key, STARTS_PER_CHAIN))
-            scores = jax.vmap(lambda p: data_log_likelihood(model, p, data))(params)
-            best = jnp.argmax(scores)
-            return jax.tree.map(lambda leaf: leaf[best], params), params, scores[best]
-
-        starts, tried, scores = eqx.filter_jit(jax.vmap(start))(jr.split(key, self.num_chains))
+        starts, tried, scores = _likeliest(jr.split(key, self.num_chains), model, data)
         if not np.isfinite(scores).any():
             raise impossible(model, data, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), tried))
         # A chain that found no possible start takes that of another.
         chosen = np.where(np.isfinite(scores), np.arange(self.num_chains), int(np.argmax(scores)))
         return jax.tree.map(lambda leaf: leaf[chosen], starts)
+
+
+@lean_jit
+def _likeliest(keys: Key[Array, " K"], model: Any, data: Data) -> tuple[Params, Params, Float[Array, " K"]]:
+    """For each key the likeliest of some prior draws, all of them, and its log-likelihood."""
+
+    def start(key: Key[Array, ""]) -> tuple[Params, Params, Float[Array, ""]]:
+        params = jax.vmap(model.sample_prior)(jr.split(key, STARTS_PER_CHAIN))
+        scores = jax.vmap(lambda p: data_log_likelihood(model, p, data))(params)
+        best = jnp.argmax(scores)
+        return jax.tree.map(lambda leaf: leaf[best], params), params, scores[best]
+
+    return jax.vmap(start)(keys)
 
 
 @lean_jit
