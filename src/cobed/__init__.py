@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cobed.errors import CobedError as CobedError
     from cobed.experiment import run_experiment as run_experiment
     from cobed.inference import infer as infer
+    from cobed.inference.calibration import calibrate as calibrate
     from cobed.information import Estimate as Estimate
     from cobed.information import max_value_information as max_value_information
     from cobed.information import parameter_information as parameter_information
@@ -42,6 +43,7 @@ _HOMES = {
     "deploy": "deployment",
     "run_experiment": "experiment",
     "infer": "inference",
+    "calibrate": "inference.calibration",
     "evaluate": "metrics",
     "paired_difference": "metrics",
     "CobedError": "errors",

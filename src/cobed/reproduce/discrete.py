@@ -71,8 +71,8 @@ def write_report(folder: Folder, records: list[Record]) -> Path:
     groups = by_method(records)
     page = Page("CO-BED, the discrete example")
     page.text(
-        f"Budget {folder.budget}, {len(groups['CO-BED'])} seed(s), on 2 decisions: which of four actions to try on ten units "
-        "with contexts from -3 to -1, and which to deploy at contexts from 1 to 3."
+        f"Budget {folder.budget}, {len(groups['CO-BED'])} seed(s). Which of four actions to try on ten units "
+        "with contexts from -3 to -1, to decide for contexts from 1 to 3?"
     )
     page.text(WHY_PROTOCOLS)
     for protocol in ("exact", "paper"):
@@ -80,7 +80,8 @@ def write_report(folder: Folder, records: list[Record]) -> Path:
         page.table(comparison_table(groups, protocol, published("discrete")))
     page.text(
         "± is one standard error: over seeds where there are at least 3, else over worlds. CMV-EIG is a lower bound, by a "
-        "critic trained for each finished design, on fresh draws. MSE(m*) is of the posterior mean of m*. EIG is the "
+        "critic trained for each finished design, on fresh draws: where ours is above the printed one, its critic was trained "
+        "further, and of two lower bounds the larger is nearer the truth. MSE(m*) is of the posterior mean of m*. EIG is the "
         "classical objective, information about all of psi.",
         note=True,
     )
@@ -90,7 +91,7 @@ def write_report(folder: Folder, records: list[Record]) -> Path:
     page.heading("Why m* and not psi")
     page.text(
         "Three units, two actions, one target context. A is the less certain one, and known to be worse where we will "
-        "deploy. Information about all of psi is largest for A; information about the best reward at the target for B."
+        "deploy. With B for every unit the outcomes tell least about all of psi, and most about the best reward at the target."
     )
     page.figure(stylised_figure())
     page.heading("Is the posterior right?")

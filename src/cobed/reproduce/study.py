@@ -24,7 +24,7 @@ from cobed.errors import StorageError
 from cobed.information import max_value_information
 from cobed.metrics import Score, Scores, evaluate
 from cobed.problem import Problem
-from cobed.progress import Clock, Progress, Reporter
+from cobed.progress import Progress, Reporter
 from cobed.reproduce.protocol import paper_scores
 from cobed.storage import write_whole
 
@@ -177,7 +177,8 @@ class Folder:
 def run_study(parts: list[Part], folder: Folder, effort: Effort, progress: Reporter | None = None) -> list[Record]:
     """Do every part that is not done yet, in order. Ctrl-C stops between steps; the same call goes on from there."""
     records: list[Record] = []
-    clock = Clock(sum(part.work for part in parts if folder.load(part) is None))
+    work_left = sum(part.work for part in parts if folder.load(part) is None)
+    work_done = seconds = 0.0
     left = float("nan")
     for index, part in enumerate(parts):
         record = folder.load(part)
@@ -186,7 +187,9 @@ def run_study(parts: list[Part], folder: Folder, effort: Effort, progress: Repor
             stage = f"{folder.experiment}, part {index + 1} of {len(parts)}: {part.name}"
             record = _run_part(part, folder, effort, _within(stage, left, progress))
             folder.save(part, record)
-            left = clock.advance(part.work, time.perf_counter() - started, compiling=False)
+            seconds += time.perf_counter() - started
+            work_done, work_left = work_done + part.work, work_left - part.work
+            left = work_left * seconds / work_done
             if progress is not None:
                 progress(Progress(stage, index + 1, len(parts), record.cmv_eig, left))
         records.append(record)
