@@ -45,3 +45,41 @@ def test_a_wrong_budget_is_a_sentence_and_not_a_traceback(tmp_path):
     assert answer.returncode == 1
     assert answer.stderr.startswith("cobed: Unknown budget 'enormous'. Allowed: 'smoke', 'quick', 'paper'")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["discreet"], "cobed: Unknown experiment 'discreet'. Allowed: discrete, continuous, ablation."),
+        (["discrete", "--seeds", "0"], "cobed: --seeds must be at least 1, got 0."),
+        (["discrete", "--worlds", "1"], "cobed: --worlds must be at least 2"),
+    ],
+)
+def test_a_wrong_reproduction_is_a_sentence_and_leaves_nothing(tmp_path, arguments, message):
+    answer = cobed("reproduce", *arguments, cwd=tmp_path)
+    assert answer.returncode == 1
+    assert answer.stderr.startswith(message)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_killed_reproduction_goes_on_to_the_same_results(tmp_path):
+    """Killed without warning after its first parts, and run again: the same numbers as a run left in peace."""
+    import json
+    import os
+    import signal
+    import time
+
+    command = [sys.executable, "-c", "from cobed.cli import main; main()", "reproduce", "discrete", "--budget", "smoke"]
+    process = subprocess.Popen([*command, "--out", "killed"], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    parts = tmp_path / "killed" / "parts"
+    while process.poll() is None and len(list(parts.glob("*.npz")) if parts.exists() else []) < 2:
+        time.sleep(0.2)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    for out in ("killed", "whole"):
+        assert cobed("reproduce", "discrete", "--budget", "smoke", "--out", out, cwd=tmp_path).returncode == 0
+    killed, whole = (json.loads((tmp_path / out / "results.json").read_text())["rows"] for out in ("killed", "whole"))
+    for row in [*killed, *whole]:
+        row.pop("seconds_design"), row.pop("seconds_total")
+    assert killed == whole
