@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cobed.errors import BudgetError
 from cobed.progress import Reporter
+from cobed.reproduce.study import Folder, run_study
 
 EXPERIMENTS = ("discrete", "continuous", "ablation")
 
@@ -38,5 +39,6 @@ def reproduce(
             raise BudgetError(f"--worlds must be at least 2, to have a mean and its error; got {num_worlds}.")
         paper_worlds = num_worlds if effort.num_paper_worlds else 0
         effort = dataclasses.replace(effort, num_worlds=num_worlds, num_paper_worlds=paper_worlds)
-    module.run(Path(out), budget, effort, num_seeds, progress)
-    return Path(out) / "report.html"
+    folder = Folder(Path(out), name, budget, effort)
+    records = run_study(module.make_parts(budget, effort, num_seeds), folder, effort, progress)
+    return module.write_report(folder, records)

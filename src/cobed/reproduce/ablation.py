@@ -1,7 +1,6 @@
 """The paper's ablation: how the temperature of the Gumbel-Softmax, and annealing it, change what is found."""
 
 import functools
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +10,11 @@ import plotly.graph_objects as go
 from cobed.budget import BUDGETS, Budget
 from cobed.designers.cobed import design
 from cobed.policies import Temperature
-from cobed.progress import Reporter
 from cobed.report.figures import COLOURS
 from cobed.report.page import Page
 from cobed.reproduce.discrete import make_problem
 from cobed.reproduce.figures import curves_figure
-from cobed.reproduce.study import Effort, Folder, Part, Record, run_study
+from cobed.reproduce.study import Effort, Folder, Part, Record
 from cobed.reproduce.summary import summarise
 
 TEMPERATURES = {"paper": (0.1, 0.5, 1.0, 2.0, 5.0, 10.0), "quick": (0.1, 0.5, 2.0, 10.0), "smoke": (0.1, 10.0)}
@@ -34,10 +32,10 @@ EFFORTS = {
 }  # fmt: skip
 
 
-def make_parts(effort: Effort, temperatures: Sequence[float], num_seeds: int) -> list[Part]:
+def make_parts(budget: str, effort: Effort, num_seeds: int) -> list[Part]:
     problem = make_problem()
     parts = []
-    for tau in temperatures:
+    for tau in TEMPERATURES[budget]:
         for annealing in (True, False):
             # The paper's schedule: halved at each fifth of the training, hard in the last one.
             temperature = Temperature(tau, 0.5 if annealing else 1.0, 5, 0.2)
@@ -45,14 +43,6 @@ def make_parts(effort: Effort, temperatures: Sequence[float], num_seeds: int) ->
             setting = {"tau": tau, "annealing": annealing}
             parts += [Part("CO-BED", setting, seed, problem, designer, trains=True) for seed in range(num_seeds)]
     return parts
-
-
-def run(out: Path, budget: str, effort: Effort, num_seeds: int, progress: Reporter | None) -> list[Record]:
-    """The study, results.json and the report."""
-    folder = Folder(out, "ablation", budget, effort)
-    records = run_study(make_parts(effort, TEMPERATURES[budget], num_seeds), folder, effort, progress)
-    write_report(folder, records)
-    return records
 
 
 def _temperatures(records: list[Record]) -> list[float]:

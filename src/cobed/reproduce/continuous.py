@@ -13,11 +13,10 @@ from cobed.inference.smc import TemperedSMC
 from cobed.models import ContinuousExample, continuous
 from cobed.optimum import Grid
 from cobed.problem import Problem
-from cobed.progress import Reporter
 from cobed.report.calibration import posterior_check_figure, rank_figure
 from cobed.report.page import Page
 from cobed.reproduce.figures import curves_figure, designs_figure
-from cobed.reproduce.study import Effort, Folder, Part, Record, run_study
+from cobed.reproduce.study import Effort, Folder, Part, Record
 from cobed.reproduce.summary import by_method, comparison_table, published
 
 SIZES = (20, 40, 60)
@@ -50,7 +49,7 @@ def make_problem(num_contexts: int) -> Problem:
     return Problem(ContinuousExample("released"), continuous.contexts(num_contexts), continuous.targets(num_contexts))
 
 
-def make_parts(effort: Effort, num_seeds: int) -> list[Part]:
+def make_parts(budget: str, effort: Effort, num_seeds: int) -> list[Part]:
     parts = []
     for size in SIZES:
         problem, setting = make_problem(size), {"D": size}
@@ -59,14 +58,6 @@ def make_parts(effort: Effort, num_seeds: int) -> list[Part]:
             designer = functools.partial(design, budget=effort.design)
             parts.append(Part("CO-BED", setting, seed, problem, designer, trains=True, work=size / 15))
     return parts
-
-
-def run(out: Path, budget: str, effort: Effort, num_seeds: int, progress: Reporter | None) -> list[Record]:
-    """The study, results.json and the report."""
-    folder = Folder(out, "continuous", budget, effort)
-    records = run_study(make_parts(effort, num_seeds), folder, effort, progress)
-    write_report(folder, records)
-    return records
 
 
 def write_report(folder: Folder, records: list[Record]) -> Path:

@@ -12,11 +12,10 @@ from cobed.inference.calibration import calibrate
 from cobed.inference.conjugate import Conjugate
 from cobed.models import DiscreteExample, discrete
 from cobed.problem import Problem
-from cobed.progress import Reporter
 from cobed.report.calibration import posterior_check_figure, rank_figure
 from cobed.report.page import Page
 from cobed.reproduce.figures import curves_figure, designs_figure
-from cobed.reproduce.study import Effort, Folder, Part, Record, run_study
+from cobed.reproduce.study import Effort, Folder, Part, Record
 from cobed.reproduce.stylised import stylised_figure
 from cobed.reproduce.summary import by_method, comparison_table, published
 
@@ -45,7 +44,7 @@ def make_problem() -> Problem:
     return Problem(DiscreteExample(), contexts, -contexts)
 
 
-def make_parts(effort: Effort, num_seeds: int) -> list[Part]:
+def make_parts(budget: str, effort: Effort, num_seeds: int) -> list[Part]:
     problem = make_problem()
     parts = []
     for seed in range(num_seeds):
@@ -56,14 +55,6 @@ def make_parts(effort: Effort, num_seeds: int) -> list[Part]:
         ours = functools.partial(design, budget=effort.design)
         parts.append(Part("CO-BED", {}, seed, problem, ours, trains=True, work=10.0))
     return parts
-
-
-def run(out: Path, budget: str, effort: Effort, num_seeds: int, progress: Reporter | None) -> list[Record]:
-    """The study, results.json and the report."""
-    folder = Folder(out, "discrete", budget, effort)
-    records = run_study(make_parts(effort, num_seeds), folder, effort, progress)
-    write_report(folder, records)
-    return records
 
 
 def write_report(folder: Folder, records: list[Record]) -> Path:
