@@ -18,10 +18,14 @@ def run(out: Path, seed: int, budget: str) -> None:
     console = Console()
     contexts = discrete.contexts()
     problem = cobed.Problem(cobed.models.DiscreteExample(), contexts=contexts, targets=-contexts)
-    cost = estimate_cost(problem, find_budget(budget), Separable())
+    spent = find_budget(budget)
+    if budget == "quick":
+        # A first look: fewer starts, settled less long. `cobed.design` has the whole budget.
+        spent = spent.replace(num_starts=3, settle_steps=200)
+    cost = estimate_cost(problem, spent, Separable())
     console.print(f"Ten units with contexts from -3 to -1, deployment at contexts from 1 to 3. This takes {cost}.")
     console.print("Actions 1 and 2 look equally good, 1 is less certain; 3 and 4 are known to be poor.\n")
-    result = cobed.design(problem, seed=seed, budget=budget, progress=ConsoleReporter())
+    result = cobed.design(problem, seed=seed, budget=spent, progress=ConsoleReporter())
     table = Table("context", "action to try")
     for context, action in zip(result.contexts[:, 0], result.labels, strict=True):
         table.add_row(f"{context:.2f}", str(action))
