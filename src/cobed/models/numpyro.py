@@ -60,11 +60,6 @@ class NumPyroModel(AbstractLikelihoodModel):
         return dataclasses.replace(self, context_dim=context_dim)
 
     def sample_prior(self, key):
-        if self.context_dim is None:
-            raise ModelError(
-                "This NumPyro model does not know the number of context columns yet, and its prior may depend on it. "
-                "Pass context_dim=... to from_numpyro, or take the model of a Problem, which fills it in."
-            )
         return self.sample_prior_of(key, *self._any_unit())
 
     def sample_prior_of(
@@ -99,7 +94,12 @@ class NumPyroModel(AbstractLikelihoodModel):
 
     def _any_unit(self) -> tuple[Float[Array, "1 C"], Float[Array, "1 A"]]:
         """psi does not depend on who is in the experiment, so any unit will do."""
-        return jnp.ones((1, self.context_dim or 1)), self.action_space.sample(jr.key(0))[None]
+        if self.context_dim is None:
+            raise ModelError(
+                "This NumPyro model does not know the number of context columns yet, and its prior may depend on it. "
+                "Pass context_dim=... to from_numpyro, or take the model of a Problem, which fills it in."
+            )
+        return jnp.ones((1, self.context_dim)), self.action_space.sample(jr.key(0))[None]
 
     def mean_reward(self, params, context, action):
         # The key draws an outcome that nobody reads, and that the compiler removes.

@@ -1,6 +1,7 @@
 """Compare designs, one part at a time: a method on a problem with a seed. Each part is kept when it is done."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -28,7 +29,7 @@ from cobed.progress import Progress, Reporter
 from cobed.reproduce.protocol import paper_scores
 from cobed.storage import write_whole
 
-METRICS = ("regret", "mse_m", "mse_a", "hit_rate")
+METRICS = ("mse_m", "mse_a", "hit_rate", "regret")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Record:
         row: dict[str, Any] = {"method": self.method, "protocol": protocol, "seed": self.seed, "setting": self.setting}
         row |= {"cmv_eig": self.cmv_eig, "cmv_eig_se": self.cmv_eig_se}
         num_worlds = 0
-        for metric in ("mse_m", "mse_a", "hit_rate", "regret"):
+        for metric in METRICS:
             score = self.score(protocol, metric)
             row[metric] = None if score is None else score.mean
             row[f"{metric}_se"] = None if score is None else score.standard_error
@@ -177,11 +178,11 @@ class Folder:
 def run_study(parts: list[Part], folder: Folder, effort: Effort, progress: Reporter | None = None) -> list[Record]:
     """Do every part that is not done yet, in order. Ctrl-C stops between steps; the same call goes on from there."""
     records: list[Record] = []
-    work_left = sum(part.work for part in parts if folder.load(part) is None)
+    kept = [folder.load(part) for part in parts]
+    work_left = sum(part.work for part, record in zip(parts, kept, strict=True) if record is None)
     work_done = seconds = 0.0
     left = float("nan")
-    for index, part in enumerate(parts):
-        record = folder.load(part)
+    for index, (part, record) in enumerate(zip(parts, kept, strict=True)):
         if record is None:
             started = time.perf_counter()
             stage = f"{folder.experiment}, part {index + 1} of {len(parts)}: {part.name}"
@@ -242,6 +243,7 @@ def _within(stage: str, left: float, progress: Reporter | None) -> Reporter | No
     return report
 
 
+@functools.cache
 def _commit() -> str:
     """The commit of the source, where it is a git checkout; otherwise the version."""
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
