@@ -3,7 +3,7 @@
 A model must offer `sample_prior`, `mean_reward` and `sample_outcome`. Everything else is a capability that the engine
 uses where it finds it: a likelihood (`AbstractLikelihoodModel`), a best action in closed form (`HasBestAction`), and,
 for inference, the density (`HasLogPrior`), the bounds (`HasPriorBounds`) or the Gaussian moments (`HasGaussianPrior`)
-of the prior.
+of the prior; for the value of an experiment in closed form, the mean of a Gaussian posterior (`HasPosteriorMean`).
 """
 
 import abc
@@ -105,4 +105,19 @@ class HasGaussianPrior(Protocol):
 
     def prior_moments(self) -> tuple[Float[Array, " P"], Float[Array, "P P"]]:
         """Mean and covariance of the flat psi."""
+        ...
+
+
+@runtime_checkable
+class HasPosteriorMean(Protocol):
+    """A model whose rewards and outcomes are jointly Gaussian, so that a posterior mean reward is the reward of some psi."""
+
+    def posterior_mean(
+        self, contexts: Float[Array, "D C"], actions: Float[Array, "D A"], surprise: Float[Array, " D"]
+    ) -> Params:
+        """The psi with mean_reward(psi, c, a) = E[f(c, a) | y] everywhere, for the outcomes y = E[y] + L surprise.
+
+        L L^T is the covariance of y before the experiment: with standard normal `surprise` this is a draw of what the
+        posterior mean will be. Differentiable in the actions.
+        """
         ...
