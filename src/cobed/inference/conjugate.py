@@ -14,14 +14,13 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from scipy.stats import chi2
 
-from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler, Draws, Posterior
 from cobed.models.base import AbstractGaussianModel, AbstractModel, HasGaussianPrior
+from cobed.models.gaussian import covariance_root, is_affine, rewards_and_slopes, unraveller
 from cobed.types import Array, Float, Key
 
 # Data this unlikely under the prior point to a wrong row or a wrong model.
@@ -56,7 +55,7 @@ class Conjugate(AbstractSampler):
     def unfit(self, model, data):
         if not isinstance(model, AbstractGaussianModel) or not isinstance(model, HasGaussianPrior):
             return f"{type(model).__name__} is not Gaussian in psi and in the noise (AbstractGaussianModel, prior_moments)."
-        if not _is_affine(model, data):
+        if not is_affine(model, data.contexts, data.actions):
             return f"the mean reward of {type(model).__name__} is not affine in psi."
         return None
 
@@ -92,8 +91,9 @@ class Conjugate(AbstractSampler):
     ) -> Draws:
         half = jr.normal(key, (self.num_draws // 2, mean.size)) @ factor.T
         flat = mean + jnp.concatenate([half, -half])
-        _, unravel = ravel_pytree(model.sample_prior(key))
-        return Draws(jax.vmap(unravel)(flat), jnp.zeros(self.num_draws), {"ess": jnp.asarray(float(self.num_draws))})
+        return Draws(
+            jax.vmap(unraveller(model))(flat), jnp.zeros(self.num_draws), {"ess": jnp.asarray(float(self.num_draws))}
+        )
 
 
 def exact_update(model: AbstractModel, data: Data) -> Update:
@@ -116,11 +116,7 @@ def posterior_moments(model: AbstractModel, data: Data) -> tuple[np.ndarray, np.
 
 def _update(mean: Any, cov: Any, expected: Any, slopes: Any, noise_std: float, xp: Any) -> Update:
     """The formulas at the top of this file, in the array library `xp`."""
-    # L from the correlations: coefficients of very different scales keep their digits.
-    scales = xp.sqrt(xp.diagonal(cov))
-    safe = xp.where(scales > 0, scales, 1.0)
-    values, vectors = xp.linalg.eigh(cov / safe[:, None] / safe[None, :])
-    prior_factor = scales[:, None] * vectors * xp.sqrt(xp.maximum(values, 0.0))
+    prior_factor = covariance_root(cov, xp)
     left, s, right = xp.linalg.svd(slopes @ prior_factor / noise_std, full_matrices=False)
     # gain = L V diag(s / (1 + s^2)) U^T / sigma
     gain = prior_factor @ (right.T * (s / (1 + s**2))) @ left.T / noise_std
@@ -135,29 +131,5 @@ def _update(mean: Any, cov: Any, expected: Any, slopes: Any, noise_std: float, x
 def _linearise(model: Any, data: Data) -> tuple[Array, Array, Array, Array]:
     """Prior mean (P,) and covariance (P, P); mean outcomes (D,) and their slopes in psi (D, P) at the prior mean."""
     mean, cov = model.prior_moments()
-    expected, slopes = _rewards_and_slopes(model, data, mean)
+    expected, slopes = rewards_and_slopes(model, data.contexts, data.actions, mean)
     return mean, cov, expected, slopes
-
-
-def _rewards_and_slopes(
-    model: AbstractModel, data: Data, flat: Float[Array, " P"]
-) -> tuple[Float[Array, " D"], Float[Array, "D P"]]:
-    _, unravel = ravel_pytree(model.sample_prior(jr.key(0)))
-
-    def reward(flat, context, action):
-        return model.mean_reward(unravel(flat), context, action)
-
-    return jax.vmap(jax.value_and_grad(reward), in_axes=(None, 0, 0))(flat, data.contexts, data.actions)
-
-
-@lean_jit
-def _slope_change(model: AbstractModel, data: Data) -> tuple[Array, Array]:
-    """How much the slopes of the mean reward in psi differ between draws of the prior, beside their size."""
-    flats = jax.vmap(lambda key: ravel_pytree(model.sample_prior(key))[0])(jr.split(jr.key(0), 4))
-    slopes = jax.vmap(lambda flat: _rewards_and_slopes(model, data, flat)[1])(flats)
-    return jnp.max(jnp.abs(slopes - slopes[0])), jnp.max(jnp.abs(slopes))
-
-
-def _is_affine(model: AbstractModel, data: Data) -> bool:
-    change, size = _slope_change(model, data)
-    return bool(change <= 1e-4 * size + 1e-12)
