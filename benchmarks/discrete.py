@@ -61,13 +61,13 @@ def main() -> None:
     # Regret is what counts here, so the critic need not be settled for long: enough to rank the starts.
     budget = cobed.Budget(settle_steps=200)
     for seed in seeds:
-        result = cobed.design(problem, seed=seed, budget=budget)
+        result = cobed.design(problem, seed=seed, budget=budget, objective="infonce")
         design = result.actions.argmax(axis=1)
         regret, hit = scores(design[None])[0]
         good = set(design) == {0, 1} and regret < median
         found.append((regret, hit))
         passed += good
-        starts = " ".join(f"{start.information.value:.3f}" for start in result.starts)
+        starts = " ".join(f"{start.score.value:.3f}" for start in result.starts)
         print(
             f"seed {seed}: {''.join(result.labels)} regret {regret:.5f} hit rate {hit:.4f} {'ok' if good else 'NOT OK'}, "
             f"information {result.information} (starts {starts}), {result.seconds_design:.0f} s design, "

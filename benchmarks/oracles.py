@@ -71,6 +71,7 @@ def main() -> None:
     result = cobed.design(
         best_of_six,
         seed=0,
+        objective="infonce",
         budget=cobed.Budget(num_steps=800, num_starts=4, settle_steps=200, num_evaluation_batches=256),
     )
     reached = scores[tuple(int(a) for a in result.actions.argmax(axis=1))]

@@ -18,9 +18,9 @@ import jax.random as jr
 import cobed
 from cobed import ascent
 from cobed.budget import make_optimiser
-from cobed.information import build_critic, make_objective
+from cobed.information import make_simulation
 from cobed.models import continuous
-from cobed.objectives import Trainable
+from cobed.objectives import InfoNCE, Trainable
 from cobed.policies import FreeDesign
 
 NUM_TURNS = 9
@@ -54,13 +54,14 @@ def run_products(critic, outcomes, values, num_steps):
 
 def ratio(name: str, batch_size: int, spec: cobed.Separable, problem: cobed.Problem, optimiser_name: str) -> None:
     budget = cobed.Budget(batch_size=batch_size, optimiser=optimiser_name).resolved(problem)
-    objective = make_objective(jr.key(0), problem, budget)
-    critic = build_critic(jr.key(1), objective, spec)
+    objective = InfoNCE(make_simulation(jr.key(0), problem, budget)[0], spec)
+    critic = objective.initial_network(jr.key(1))
     design = FreeDesign.initial(jr.key(2), problem.model.action_space, problem.num_contexts)
     trainable = Trainable(design, critic)
     optimiser = make_optimiser(budget, 10_000)
     state = ascent.AscentState(trainable, optimiser.init(eqx.filter(trainable, eqx.is_inexact_array)), jnp.array(0))
-    outcomes, values, _ = objective.simulate(design, jr.key(3), jnp.zeros(()))
+    batch = objective.simulation.batch(design, jr.key(3), jnp.zeros(()))
+    outcomes, values = batch.outcomes, objective.simulation.value_scale(batch.max_values)
 
     def step_loop():
         return ascent._run_chunk(objective, optimiser, state, jr.key(5), jnp.array(10_000))

@@ -16,7 +16,7 @@ ROOMS = [
     ["optimum"],
     ["problem", "pool", "data"],
     ["policies"],
-    ["critics", "bounds"],
+    ["critics", "densities", "bounds", "entropy"],
     # What is climbed, how long, and what the end is worth: docs/decisions.md.
     ["objectives", "budget"],
     ["ascent"],

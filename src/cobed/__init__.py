@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cobed.critics import Joint as Joint
     from cobed.critics import Separable as Separable
     from cobed.data import Data as Data
+    from cobed.densities import Density as Density
     from cobed.deployment import deploy as deploy
     from cobed.designers.cobed import design as design
     from cobed.designers.result import DesignResult as DesignResult
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from cobed.information import parameter_information as parameter_information
     from cobed.metrics import evaluate as evaluate
     from cobed.metrics import paired_difference as paired_difference
+    from cobed.objectives import Decisions as Decisions
     from cobed.policies import Temperature as Temperature
     from cobed.problem import Problem as Problem
     from cobed.progress import ConsoleReporter as ConsoleReporter
@@ -40,6 +42,8 @@ _HOMES = {
     "design": "designers.cobed",
     "DesignResult": "designers.result",
     "Data": "data",
+    "Density": "densities",
+    "Decisions": "objectives",
     "deploy": "deployment",
     "run_experiment": "experiment",
     "infer": "inference",

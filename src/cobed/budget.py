@@ -144,8 +144,8 @@ def _optimiser(kind: str, schedule: str, critic_peak: float, design_peak: float,
     def design_rate(count):
         return design_peak * jnp.where(count < delay * num_steps, 0.0, design_decay(count))
 
-    critic = optax.contrib.muon(critic_rate) if kind == "muon" else optax.adam(critic_rate)
-    return optax.partition({"critic": critic, "design": optax.adam(design_rate)}, _labels)
+    network = optax.contrib.muon(critic_rate) if kind == "muon" else optax.adam(critic_rate)
+    return optax.partition({"network": network, "design": optax.adam(design_rate)}, _labels)
 
 
 def _labels(trainable):

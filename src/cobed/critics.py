@@ -189,7 +189,7 @@ class Separable(eqx.Module):
     batch_norm: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
-        _check_sizes((*self.hidden, self.embedding))
+        check_sizes((*self.hidden, self.embedding))
 
     def build(self, key: Key[Array, ""], num_contexts: int, num_discrete: int, num_features: int) -> SeparableCritic:
         first_key, outcome_key, value_key = jr.split(key, 3)
@@ -213,7 +213,7 @@ class Joint(eqx.Module):
     hidden: tuple[int, ...] = eqx.field(static=True, default=(64, 64))
 
     def __check_init__(self):
-        _check_sizes(self.hidden)
+        check_sizes(self.hidden)
 
     def build(self, key: Key[Array, ""], num_contexts: int, num_discrete: int, num_features: int) -> JointCritic:
         first_key, network_key = jr.split(key)
@@ -221,6 +221,6 @@ class Joint(eqx.Module):
         return JointCritic(first, Layers.initial(network_key, (num_features, *self.hidden, 1)))
 
 
-def _check_sizes(sizes: Sequence[int]) -> None:
+def check_sizes(sizes: Sequence[int]) -> None:
     if not sizes or min(sizes) < 1:
         raise BudgetError(f"A critic needs layers of at least one unit each, got {tuple(sizes)}.")

@@ -27,3 +27,7 @@ class AscentError(CobedError):
 
 class StorageError(CobedError):
     """A file that is missing, of another version, or not what it claims to be."""
+
+
+class NoDensityError(ModelError):
+    """A model whose best rewards have no density, so that their entropy means nothing."""

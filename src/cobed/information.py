@@ -1,6 +1,5 @@
 """How much a given design tells: measured on fresh draws, never on training batches."""
 
-import dataclasses
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -12,61 +11,72 @@ from cobed.ascent import AscentResult, Checkpoint, ChunkReport, ascend
 from cobed.bounds import is_saturated, prior_contrastive
 from cobed.budget import Budget, find_budget, make_optimiser
 from cobed.compilation import lean_jit
-from cobed.critics import AbstractCritic, Joint, Separable
+from cobed.critics import Joint, Separable
 from cobed.errors import BudgetError, ModelError
 from cobed.models.base import AbstractLikelihoodModel
-from cobed.objectives import FixedDesign, InfoNCE, Trainable, outcome_scale, value_scale
+from cobed.objectives import (
+    AbstractObjective,
+    FixedDesign,
+    InfoNCE,
+    Simulation,
+    Trainable,
+    draw_max_values,
+    outcome_scale,
+    value_scale,
+)
 from cobed.pool import ParameterDraws, make_source
 from cobed.problem import Problem
-from cobed.types import Array, Float, Key
+from cobed.types import Array, Float, Key, PyTree
 
 # So many contrasts are weighed against all experiments at once.
 CONTRAST_CHUNK = 512
 
 
 class Estimate(NamedTuple):
-    """A number of nats with its standard error."""
+    """A number with its standard error: information in nats, or a value in units of the reward."""
 
     value: float
     standard_error: float
+    unit: str = "nats"
 
     def __str__(self) -> str:
-        return f"{self.value:.3f} ± {self.standard_error:.3f} nats"
+        digits = ".3f" if self.unit == "nats" else ".4g"
+        return f"{self.value:{digits}} ± {self.standard_error:{digits}} {self.unit}"
 
 
 About = Literal["max-values", "parameters"]
 
 
-def make_objective(key: Key[Array, ""], problem: Problem, budget: Budget, about: About = "max-values") -> InfoNCE:
-    """The InfoNCE objective with its source of draws and its fixed statistics: information about m*, or about psi."""
+def make_simulation(
+    key: Key[Array, ""], problem: Problem, budget: Budget, about: About = "max-values"
+) -> tuple[Simulation, np.ndarray]:
+    """How experiments are simulated, with its fixed statistics; and the draws of m* (or psi) they were computed from."""
     if about not in ("max-values", "parameters"):
         raise BudgetError(
             f"Information is about 'max-values' (the paper's) or 'parameters' (classical), got {about!r}."
         )
     pool_key, outcome_key, value_key = jr.split(key, 3)
-    draws = ParameterDraws(problem) if about == "parameters" else make_source(pool_key, problem, budget.pool_size)
-    return InfoNCE(
+    source = ParameterDraws(problem) if about == "parameters" else make_source(pool_key, problem, budget.pool_size)
+    values = draw_max_values(value_key, problem, source)
+    num_samples = budget.num_samples or 1
+    simulation = Simulation(
         problem=problem,
-        source=draws,
+        source=source,
         outcome_scale=outcome_scale(outcome_key, problem),
-        value_scale=value_scale(value_key, problem, draws),
+        value_scale=value_scale(values, problem, source),
         # As arrays: another schedule is not another program.
         temperature=jax.tree.map(jnp.asarray, budget.temperature),
-        batch_size=budget.batch_size // (budget.num_samples or 1),
-        num_samples=budget.num_samples or 1,
+        batch_size=budget.batch_size // num_samples,
+        num_samples=num_samples,
     )
-
-
-def build_critic(key: Key[Array, ""], objective: InfoNCE, spec: Separable | Joint) -> AbstractCritic:
-    num_contexts, num_discrete = objective.outcome_scale.mean.shape
-    return spec.build(key, num_contexts, num_discrete, objective.value_scale.num_features)
+    return simulation, values
 
 
 def settle(
     key: Key[Array, ""],
-    objective: InfoNCE,
+    objective: AbstractObjective,
     actions: Float[Array, "D A"],
-    critic: AbstractCritic,
+    network: PyTree,
     budget: Budget,
     num_steps: int,
     batch_size: int,
@@ -74,36 +84,44 @@ def settle(
     name: str = "settle",
     on_chunk: ChunkReport | None = None,
     checkpoint: Checkpoint | None = None,
-) -> tuple[AbstractCritic, AscentResult | None]:
-    """Train the critic for one fixed design, on batches of `batch_size`."""
-    if num_steps == 0:
-        return critic, None
-    large = dataclasses.replace(objective, batch_size=batch_size, num_samples=1)
+) -> tuple[PyTree, AscentResult | None]:
+    """Train the network for one fixed design, on batches of `batch_size`."""
+    if num_steps == 0 or network is None:
+        return network, None
     optimiser = make_optimiser(budget, num_steps)
-    trainable = Trainable(FixedDesign(actions), critic)
-    result = ascend(key, large, trainable, optimiser, num_steps, name=name, on_chunk=on_chunk, checkpoint=checkpoint)
-    return result.trainable.critic, result
-
-
-def evaluate_critic(
-    key: Key[Array, ""], objective: InfoNCE, actions: Float[Array, "D A"], critic: AbstractCritic, budget: Budget
-) -> Estimate:
-    """The InfoNCE bound of a hardened design with a given critic, on fresh draws."""
-    batches = _evaluate(key, objective, actions, critic, budget.settle_batch_size, budget.num_evaluation_batches)
-    values = np.asarray(batches, dtype=np.float64)
-    return Estimate(
-        float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("inf")
+    trainable = Trainable(FixedDesign(actions), network)
+    result = ascend(
+        key,
+        objective.resized(batch_size),
+        trainable,
+        optimiser,
+        num_steps,
+        name=name,
+        on_chunk=on_chunk,
+        checkpoint=checkpoint,
     )
+    return result.trainable.network, result
+
+
+def evaluate_objective(
+    key: Key[Array, ""], objective: AbstractObjective, actions: Float[Array, "D A"], network: PyTree, budget: Budget
+) -> Estimate:
+    """The objective of a hardened design with a given network, on fresh draws, in the objective's unit."""
+    batches = _evaluate(
+        key, objective.resized(budget.settle_batch_size), actions, network, budget.num_evaluation_batches
+    )
+    values = np.asarray(batches, dtype=np.float64)
+    error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("inf")
+    offset, offset_error = objective.offset
+    return Estimate(float(values.mean()) + offset, float(np.hypot(error, offset_error)), objective.unit)
 
 
 @lean_jit
-def _evaluate(key, objective, actions, critic, batch_size: int, num_batches: int):
-    large = dataclasses.replace(objective, batch_size=batch_size, num_samples=1)
+def _evaluate(key, objective, actions, network, num_batches: int):
     freeze_key, *keys = jr.split(key, num_batches + 1)
-    end = jnp.ones(())
-    frozen = critic.freeze(*large.simulate(FixedDesign(actions), freeze_key, end))
-    trainable = Trainable(FixedDesign(actions), frozen)
-    return jax.lax.map(lambda k: large(trainable, k, end), jnp.stack(keys))
+    design = FixedDesign(actions)
+    trainable = Trainable(design, objective.freeze(network, freeze_key, design))
+    return jax.lax.map(lambda k: objective(trainable, k, jnp.ones(())), jnp.stack(keys))
 
 
 def max_value_information(
@@ -121,24 +139,17 @@ def max_value_information(
     log(budget.settle_batch_size): see `cobed.bounds.is_saturated`.
     """
     budget = find_budget(budget)
-    setup_key, critic_key, train_key, settle_key, evaluation_key = jr.split(key, 5)
+    setup_key, network_key, train_key, settle_key, evaluation_key = jr.split(key, 5)
     actions = problem.check_actions(actions)
-    objective = make_objective(setup_key, problem, budget)
-    network = build_critic(critic_key, objective, critic or Separable())
-    network, _ = settle(
-        train_key, objective, actions, network, budget, budget.num_steps, budget.batch_size, on_chunk=on_chunk
-    )
-    network, _ = settle(
-        settle_key,
-        objective,
-        actions,
-        network,
-        budget,
-        budget.settle_steps,
-        budget.settle_batch_size,
-        on_chunk=on_chunk,
-    )
-    return evaluate_critic(evaluation_key, objective, actions, network, budget)
+    simulation, _ = make_simulation(setup_key, problem, budget)
+    objective = InfoNCE(simulation, critic or Separable())
+    network = objective.initial_network(network_key)
+    for stage_key, num_steps, batch_size in (
+        (train_key, budget.num_steps, budget.batch_size),
+        (settle_key, budget.settle_steps, budget.settle_batch_size),
+    ):
+        network, _ = settle(stage_key, objective, actions, network, budget, num_steps, batch_size, on_chunk=on_chunk)
+    return evaluate_objective(evaluation_key, objective, actions, network, budget)
 
 
 def parameter_information(

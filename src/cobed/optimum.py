@@ -121,7 +121,7 @@ def choose_optimum(model: AbstractModel, contexts: Float[Array, "D C"]) -> Abstr
         return ClosedForm()
     if not space.continuous:
         return Enumeration()
-    if isinstance(space, Box) and space.bounded and _is_linear(model, contexts):
+    if isinstance(space, Box) and space.bounded and is_linear_in_action(model, contexts):
         return LinearProgram()
     dims = len(space.continuous)
     return Grid(num_points=128 if dims == 1 else 512 if dims == 2 else 2048)
@@ -136,7 +136,7 @@ def check_optimum(optimum: AbstractOptimum, model: AbstractModel, contexts: Floa
         )
     if isinstance(optimum, LinearProgram) and not (isinstance(space, Box) and space.bounded):
         raise ProblemError("optimum=LinearProgram() needs a Box with finite bounds; the best action is at one of them.")
-    if isinstance(optimum, LinearProgram) and not _is_linear(model, contexts):
+    if isinstance(optimum, LinearProgram) and not is_linear_in_action(model, contexts):
         raise ProblemError(
             "optimum=LinearProgram() needs a reward linear in the action, and this one is curved. Use Grid()."
         )
@@ -150,7 +150,7 @@ def check_optimum(optimum: AbstractOptimum, model: AbstractModel, contexts: Floa
         )
 
 
-def _is_linear(model: AbstractModel, contexts: Float[Array, "D C"], num_probes: int = 64) -> bool:
+def is_linear_in_action(model: AbstractModel, contexts: Float[Array, "D C"], num_probes: int = 64) -> bool:
     """Whether r(a) = r(0) + g . a at random worlds, contexts all along the list, random actions and both far corners."""
     space = model.action_space
     corners = [space.project(jnp.full(space.dim, bound)) for bound in (-jnp.inf, jnp.inf)]

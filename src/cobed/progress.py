@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 
 class Progress(NamedTuple):
-    """Where a long computation stands. `value` is the running estimate of what it maximises, in nats."""
+    """Where a long computation stands. `value` is the running estimate of what it maximises, in `unit`."""
 
     stage: str
     step: int
     num_steps: int
     value: float
     seconds_left: float
+    unit: str = "nats"
 
 
 Reporter = Callable[[Progress], None]
@@ -50,7 +51,7 @@ class ConsoleReporter:
         self._last = now
         line = (
             f"{progress.stage}: step {progress.step:,} of {progress.num_steps:,}, "
-            f"{progress.value:.3f} nats, {format_seconds(progress.seconds_left)} left"
+            f"{progress.value:.3f} {progress.unit}, {format_seconds(progress.seconds_left)} left"
         )
         if sys.stderr.isatty():
             sys.stderr.write("\r\x1b[K" + line + ("\n" if finished else ""))

@@ -56,6 +56,10 @@ class AbstractSpace(eqx.Module):
         """The action played for the unconstrained vector."""
 
     @abc.abstractmethod
+    def to_raw(self, action: Float[Array, " A"]) -> Float[Array, " A"]:
+        """An unconstrained vector that hardens to (nearly) this action, where the ascent can begin: never at a wall."""
+
+    @abc.abstractmethod
     def enumerate_discrete(self) -> Float[np.ndarray, "J A"]:
         """Every combination of the discrete parts, one a row, zeros in the continuous entries. One row where there are none."""
 
@@ -134,6 +138,10 @@ class Discrete(AbstractSpace):
 
     def harden(self, raw):
         return self.project(raw)
+
+    def to_raw(self, action):
+        # The other actions keep a chance.
+        return 2.0 * self.project(action)
 
     def enumerate_discrete(self):
         return np.eye(self.dim, dtype=np.float32)
@@ -243,6 +251,16 @@ class Box(AbstractSpace):
         # Rounding can put a squashed action one ulp outside.
         return self.project(action)
 
+    def to_raw(self, action):
+        low, high, has_low, has_high = self._bounds()
+        both, one = has_low & has_high, has_low ^ has_high
+        inside = jnp.clip((2 * action - low - high) / np.where(both, high - low, 1.0), -0.95, 0.95)
+        # softplus(raw) = distance from the one bound, in scales.
+        distance = jnp.maximum(jnp.where(has_low, action - low, high - action) / self.scale, 0.05)
+        away = jnp.log(jnp.expm1(jnp.where(one, distance, 1.0)))
+        one_sided = jnp.where(has_low, away, -away)
+        return jnp.where(both, jnp.arctanh(inside), jnp.where(one, one_sided, action / self.scale))
+
     def enumerate_discrete(self):
         return np.zeros((1, self.dim), dtype=np.float32)
 
@@ -317,6 +335,9 @@ class Product(AbstractSpace):
 
     def harden(self, raw):
         return self._each(lambda part, r: part.harden(r), self._split(raw))
+
+    def to_raw(self, action):
+        return self._each(lambda part, a: part.to_raw(a), self._split(action))
 
     def enumerate_discrete(self):
         rows = itertools.product(*(part.enumerate_discrete() for part in self.parts))

@@ -31,7 +31,7 @@ CRITIC = cobed.Separable(hidden=(16,), embedding=8)
 
 
 def quick(problem, seed=0, budget=TINY, **options):
-    return cobed.design(problem, seed=seed, budget=budget, critic=CRITIC, **options)
+    return cobed.design(problem, seed=seed, budget=budget, network=CRITIC, **options)
 
 
 def dose_problem(num_contexts=3):
@@ -74,7 +74,7 @@ def test_every_kind_of_model_gets_a_valid_design_with_its_information(make):
     result = quick(problem)
     problem.check_actions(result.actions)
     assert len(result.labels) == problem.num_contexts == len(result.to_frame())
-    assert np.isfinite(result.information).all()
+    assert np.isfinite(result.information.value)
     assert result.stop_reason == "All 60 steps were done."
     assert len(result.history) == 60
 
@@ -100,14 +100,14 @@ def test_both_optimisers_raise_the_bound(linear_problem, budget):
 
 def test_batch_norm_and_the_joint_critic_can_be_swapped_in(linear_problem):
     for critic in (cobed.Separable(hidden=(16,), embedding=8, batch_norm=True), cobed.Joint(hidden=(8,))):
-        assert np.isfinite(cobed.design(linear_problem, seed=0, budget=TINY, critic=critic).information.value)
+        assert np.isfinite(cobed.design(linear_problem, seed=0, budget=TINY, network=critic).information.value)
 
 
 def test_the_ascent_finds_the_best_of_all_designs(make_linear_problem):
     """Of all 2^5 designs over five units the chosen one is the most informative about the targets."""
     problem = make_linear_problem(5)
     budget = cobed.Budget(num_steps=400, batch_size=512, settle_steps=100, settle_batch_size=512, num_starts=2)
-    result = cobed.design(problem, seed=0, budget=budget, critic=cobed.Separable(hidden=(64,), embedding=16))
+    result = cobed.design(problem, seed=0, budget=budget, network=cobed.Separable(hidden=(64,), embedding=16))
     designs = np.eye(2, dtype=np.float32)[list(itertools.product([0, 1], repeat=5))]
     exact = [linear_information(problem.model, problem.contexts, design, np.eye(2)) for design in designs]
     found = linear_information(problem.model, problem.contexts, result.actions, np.eye(2))
@@ -135,7 +135,7 @@ def test_a_killed_design_resumes_to_the_same_result(linear_problem, tmp_path, wh
     resumed = quick(linear_problem, budget=budget, checkpoint=tmp_path)
     np.testing.assert_array_equal(whole.actions, resumed.actions)
     assert whole.information == resumed.information
-    assert [s.information for s in whole.starts] == [s.information for s in resumed.starts]
+    assert [s.score for s in whole.starts] == [s.score for s in resumed.starts]
 
 
 def test_a_checkpoint_of_another_seed_is_refused(linear_problem, tmp_path):
@@ -148,7 +148,7 @@ def test_a_checkpoint_of_another_seed_is_refused(linear_problem, tmp_path):
     ("chunk", "reason"),
     [
         (2, "Interrupted after 50 of 60 steps."),
-        (3, "Interrupted before the critic could settle."),
+        (3, "Interrupted before the network could settle."),
         (4, "Interrupted in start 2 of 2; kept the best of the 1 before."),
     ],
 )
@@ -165,7 +165,7 @@ def test_ctrl_c_returns_the_best_design_so_far(linear_problem, monkeypatch, chun
     result = quick(linear_problem, budget=TINY.replace(num_starts=2))
     assert reason in result.stop_reason
     linear_problem.check_actions(result.actions)
-    assert np.isfinite(result.information).all()
+    assert np.isfinite(result.information.value)
 
 
 def test_progress_counts_every_stage_and_the_time_left(linear_problem):
@@ -174,16 +174,16 @@ def test_progress_counts_every_stage_and_the_time_left(linear_problem):
     stages = list(dict.fromkeys(progress.stage for progress in heard))
     assert stages == [
         "start 1 of 2: design",
-        "start 1 of 2: critic",
+        "start 1 of 2: network",
         "start 2 of 2: design",
-        "start 2 of 2: critic",
-        "chosen design: critic",
+        "start 2 of 2: network",
+        "chosen design: network",
     ]
     assert heard[-1].seconds_left == 0
     assert all(progress.seconds_left >= 0 for progress in heard)
 
 
-def test_a_saturated_bound_is_reported():
+def test_a_saturated_bound_is_measured_again_with_more_contrasts():
     """Four coefficients measured almost exactly: 18 nats, of which batches of 16 can show log 16 = 2.8."""
 
     def features(context, action):
@@ -195,9 +195,8 @@ def test_a_saturated_bound_is_reported():
     budget = cobed.Budget(
         num_steps=400, batch_size=128, settle_steps=0, settle_batch_size=16, num_evaluation_batches=64
     )
-    result = cobed.design(problem, seed=0, budget=budget)
-    assert result.information.value > 0.95 * np.log(16)
-    assert "near its ceiling log(16) = 2.77" in result.warnings[0]
+    result = cobed.design(problem, seed=0, budget=budget, objective="infonce")
+    assert np.log(16) < result.information.value < 18
 
 
 def test_a_saved_design_comes_back_as_it_was(linear_problem, tmp_path):
@@ -205,7 +204,7 @@ def test_a_saved_design_comes_back_as_it_was(linear_problem, tmp_path):
     loaded = DesignResult.load(result.save(tmp_path / "deep" / "design"))
     np.testing.assert_array_equal(loaded.actions, result.actions)
     np.testing.assert_array_equal(loaded.history, result.history)
-    for field in ("method", "labels", "information", "stop_reason", "seed", "settings", "fingerprint", "warnings"):
+    for field in ("method", "labels", "score", "reason", "stop_reason", "seed", "settings", "fingerprint", "warnings"):
         assert getattr(loaded, field) == getattr(result, field)
 
 

@@ -25,7 +25,7 @@ def run(out: Path, seed: int, budget: str) -> None:
     cost = estimate_cost(problem, spent, Separable())
     console.print(f"Ten units with contexts from -3 to -1, deployment at contexts from 1 to 3. This takes {cost}.")
     console.print("Actions 1 and 2 look equally good, 1 is less certain; 3 and 4 are known to be poor.\n")
-    result = cobed.design(problem, seed=seed, budget=spent, progress=ConsoleReporter())
+    result = cobed.design(problem, seed=seed, budget=spent, objective="infonce", progress=ConsoleReporter())
     table = Table("context", "action to try")
     for context, action in zip(result.contexts[:, 0], result.labels, strict=True):
         table.add_row(f"{context:.2f}", str(action))

@@ -39,7 +39,7 @@ class AbstractBaseline(eqx.Module):
             actions=actions,
             labels=[problem.model.action_space.label(action) for action in actions],
             contexts=np.asarray(problem.contexts),
-            information=None,
+            score=None,
             starts=[],
             stop_reason="Nothing to train.",
             seed=seed,

@@ -21,7 +21,8 @@ from cobed.storage import write_whole
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA = 1
+# 1: `score` was called `information`.
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -30,22 +31,23 @@ class StartRecord:
 
     history: np.ndarray
     actions: np.ndarray
-    information: Estimate
+    score: Estimate
 
 
 @dataclass(frozen=True)
 class DesignResult:
     """The chosen batch of actions and everything worth knowing about how it was found.
 
-    `actions` (D, A) are the engine's vectors, `labels` the same in the user's words. `information` is a lower bound on
-    I(m*; y) in nats, from fresh draws at this design; None for designers that do not measure it.
+    `actions` (D, A) are the engine's vectors, `labels` the same in the user's words. `score` is the objective on fresh
+    draws at this design, in nats of information or units of the reward; None for designers that have none. `reason` says
+    why this objective was taken.
     """
 
     method: str
     actions: np.ndarray
     labels: list[Any]
     contexts: np.ndarray
-    information: Estimate | None
+    score: Estimate | None
     starts: list[StartRecord]
     stop_reason: str
     seed: int
@@ -55,6 +57,12 @@ class DesignResult:
     settings: dict[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
     interrupted: bool = False
+    reason: str = ""
+
+    @property
+    def information(self) -> Estimate | None:
+        """A lower bound on I(m*; y) in nats; None where the design was not made, or not judged, by information."""
+        return self.score if self.score is not None and self.score.unit == "nats" else None
 
     @property
     def history(self) -> np.ndarray:
@@ -83,8 +91,9 @@ class DesignResult:
             "seed": self.seed,
             "fingerprint": self.fingerprint,
             "labels": self.labels,
-            "information": self.information,
-            "starts": [start.information for start in self.starts],
+            "score": self.score,
+            "starts": [start.score for start in self.starts],
+            "reason": self.reason,
             "stop_reason": self.stop_reason,
             "interrupted": self.interrupted,
             "seconds_design": self.seconds_design,
@@ -109,15 +118,16 @@ class DesignResult:
                 )
             with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
                 starts = [
-                    StartRecord(arrays[f"history{i}"], arrays[f"actions{i}"], Estimate(*information))
-                    for i, information in enumerate(document["starts"])
+                    StartRecord(arrays[f"history{i}"], arrays[f"actions{i}"], Estimate(*score))
+                    for i, score in enumerate(document["starts"])
                 ]
+                score = document["score" if document["schema"] > 1 else "information"]
                 return cls(
                     method=document["method"],
                     actions=arrays["actions"],
                     labels=[tuple(label) if isinstance(label, list) else label for label in document["labels"]],
                     contexts=arrays["contexts"],
-                    information=None if document["information"] is None else Estimate(*document["information"]),
+                    score=None if score is None else Estimate(*score),
                     starts=starts,
                     stop_reason=document["stop_reason"],
                     seed=document["seed"],
@@ -127,6 +137,7 @@ class DesignResult:
                     settings=document["settings"],
                     fingerprint=document["fingerprint"],
                     interrupted=document.get("interrupted", False),
+                    reason=document.get("reason", ""),
                 )
         except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             raise StorageError(f"{path} cannot be read as a design: {error}") from error

@@ -37,7 +37,9 @@ def make_parts(budget: str, effort: Effort, num_seeds: int) -> list[Part]:
         for annealing in (True, False):
             # The paper's schedule: halved at each fifth of the training, hard in the last one.
             temperature = Temperature(tau, 0.5 if annealing else 1.0, 5, 0.2)
-            designer = functools.partial(design, budget=effort.design.replace(temperature=temperature))
+            designer = functools.partial(
+                design, objective="infonce", budget=effort.design.replace(temperature=temperature)
+            )
             setting = {"tau": tau, "annealing": annealing}
             parts += [Part("CO-BED", setting, seed, problem, designer, trains=True) for seed in range(num_seeds)]
     return parts

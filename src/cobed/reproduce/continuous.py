@@ -55,7 +55,7 @@ def make_parts(budget: str, effort: Effort, num_seeds: int) -> list[Part]:
         problem, setting = make_problem(size), {"D": size}
         for seed in range(num_seeds):
             parts += [Part(baseline.name, setting, seed, problem, baseline, work=size / 40) for baseline in BASELINES]
-            designer = functools.partial(design, budget=effort.design)
+            designer = functools.partial(design, objective="infonce", budget=effort.design)
             parts.append(Part("CO-BED", setting, seed, problem, designer, trains=True, work=size / 15))
     return parts
 

@@ -50,9 +50,11 @@ def make_parts(budget: str, effort: Effort, num_seeds: int) -> list[Part]:
     for seed in range(num_seeds):
         parts += [Part(baseline.name, {}, seed, problem, baseline) for baseline in BASELINES]
         # Information about psi has fewer local optima: two starts are enough.
-        classical = functools.partial(design, budget=effort.design.replace(num_starts=2), about="parameters")
+        classical = functools.partial(
+            design, objective="infonce", budget=effort.design.replace(num_starts=2), about="parameters"
+        )
         parts.append(Part("EIG", {}, seed, problem, classical, trains=True, work=3.0))
-        ours = functools.partial(design, budget=effort.design)
+        ours = functools.partial(design, objective="infonce", budget=effort.design)
         parts.append(Part("CO-BED", {}, seed, problem, ours, trains=True, work=10.0))
     return parts
 

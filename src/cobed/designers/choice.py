@@ -1,0 +1,141 @@
+"""Which objective a design climbs: the one asked for, or the one that suits the model, with the reason in words."""
+
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+
+from cobed.budget import Budget, check_memory, estimate_cost
+from cobed.compilation import lean_jit
+from cobed.critics import Joint, Separable
+from cobed.densities import Density
+from cobed.errors import BudgetError, NoDensityError
+from cobed.information import About, make_simulation
+from cobed.models.average import AverageReward
+from cobed.models.base import HasGaussianPrior, HasPosteriorMean
+from cobed.models.gaussian import find_belief
+from cobed.objectives import (
+    AbstractObjective,
+    BarberAgakov,
+    Components,
+    Decisions,
+    DecisionValue,
+    ExperimentValue,
+    InfoNCE,
+    LinearGaussianInformation,
+)
+from cobed.optimum import AbstractOptimum, choose_optimum
+from cobed.problem import Problem
+from cobed.types import Array, Float, Key
+
+ObjectiveName = Literal["auto", "value", "barber-agakov", "infonce", "linear-gaussian"]
+NAMES = ("auto", "value", "barber-agakov", "infonce", "linear-gaussian")
+NETWORKS: dict[ObjectiveName, tuple[type, ...]] = {
+    "infonce": (Separable, Joint),
+    "barber-agakov": (Density,),
+    "value": (Decisions,),
+}
+
+# Draws of the prior behind the best decisions without an experiment.
+NOW_DRAWS = 4096
+
+
+class Choice(NamedTuple):
+    """An objective, what the method is called in results, and why it was taken."""
+
+    objective: AbstractObjective
+    method: str
+    reason: str
+
+
+def choose_objective(
+    key: Key[Array, ""],
+    problem: Problem,
+    budget: Budget,
+    asked: ObjectiveName | AbstractObjective = "auto",
+    about: About = "max-values",
+    network: Any = None,
+) -> Choice:
+    """The objective for `asked`. `network` says how to build its network, where it has one."""
+    if isinstance(asked, AbstractObjective):
+        return Choice(asked, f"CO-BED ({asked.name})", "It was given.")
+    if asked not in NAMES:
+        raise BudgetError(f"Unknown objective {asked!r}. Allowed: {', '.join(map(repr, NAMES))}, or an objective.")
+    if about == "parameters" and asked not in ("auto", "infonce"):
+        raise BudgetError(f"Information about the parameters is measured by 'infonce', not by {asked!r}.")
+    if asked == "auto":
+        picked, reason = _pick(key, problem, about, network)
+        try:
+            return choose_objective(key, problem, budget, picked, about, network)._replace(reason=reason)
+        except NoDensityError:
+            reason = "The best rewards have no density under this prior, and contrasts need none."
+            return choose_objective(key, problem, budget, "infonce", about, network)._replace(reason=reason)
+    if network is not None and not isinstance(network, NETWORKS.get(asked, ())):
+        allowed = ", ".join(kind.__name__ for kind in NETWORKS.get(asked, ())) or "no network"
+        raise BudgetError(f"The objective {asked!r} takes {allowed}, got {type(network).__name__}.")
+    method = {"infonce": "CO-BED" if about == "max-values" else "EIG"}.get(asked, f"CO-BED ({asked})")
+    return Choice(_build(key, problem, budget, asked, about, network), method, "It was asked for.")
+
+
+def _pick(key: Key[Array, ""], problem: Problem, about: About, network: Any) -> tuple[ObjectiveName, str]:
+    """The evidence for these rules is in docs/objectives.md."""
+    model = problem.model
+    if about == "parameters":
+        return "infonce", "Information about the parameters is measured by contrasts."
+    for name, kinds in NETWORKS.items():
+        if isinstance(network, kinds):
+            return name, f"A {type(network).__name__} network was given."
+    belief = find_belief(key, model, problem.contexts)
+    if isinstance(belief, HasPosteriorMean) and not _is_vague(model):
+        if belief is model or isinstance(model, HasGaussianPrior):
+            return (
+                "value",
+                "Rewards and outcomes are jointly Gaussian, so the value of the experiment is known exactly.",
+            )
+        return (
+            "value",
+            "Rewards are affine in psi, so the value of the experiment follows from the moments of the prior.",
+        )
+    if belief is not None:
+        return "linear-gaussian", (
+            "The model has seen no data: information is a safer aim than a value that depends on its prior."
+        )
+    return "barber-agakov", "The model is not Gaussian: a density of m* given y is learned with the design."
+
+
+def _is_vague(model: Any) -> bool:
+    """Whether the belief is a default that nobody has compared with data: a process without observations."""
+    return getattr(model, "num_observations", 1) == 0
+
+
+def _build(
+    key: Key[Array, ""], problem: Problem, budget: Budget, name: str, about: About, network: Any
+) -> AbstractObjective:
+    belief_key, simulation_key, now_key = jr.split(key, 3)
+    temperature = jax.tree.map(jnp.asarray, budget.temperature)
+    if name == "value" and network is None:
+        belief = find_belief(belief_key, problem.model, problem.contexts)
+        if belief is not None:
+            return ExperimentValue.build(problem, belief, temperature)
+    if name == "infonce":
+        check_memory(estimate_cost(problem, budget, network or Separable()))
+    simulation, values = make_simulation(simulation_key, problem, budget, about)
+    if name == "infonce":
+        return InfoNCE(simulation, network or Separable())
+    if name == "value":
+        hopes = AverageReward(problem.model, NOW_DRAWS)
+        optimum = choose_optimum(AverageReward(problem.model, 4), problem.targets)
+        return DecisionValue(simulation, _value_now(now_key, problem, hopes, optimum), network or Decisions())
+    leaves = jax.tree.leaves(jax.eval_shape(problem.model.sample_prior, jr.key(0)))
+    components = Components.fit(values, simulation.value_scale, sum(leaf.size for leaf in leaves))
+    if name == "linear-gaussian":
+        return LinearGaussianInformation(simulation, components)
+    return BarberAgakov(simulation, components, network or Density())
+
+
+@lean_jit
+def _value_now(key, problem: Problem, hopes: AverageReward, optimum: AbstractOptimum) -> Float[Array, ""]:
+    """What the best decisions without an experiment earn."""
+    params = hopes.sample_prior(key)
+    return jnp.mean(jax.lax.map(lambda target: optimum(hopes, params, target)[0], problem.targets))

@@ -1,0 +1,139 @@
+"""Designs by objectives with a network: design and network climb together, from several starts; the best is kept."""
+
+import time
+
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from cobed.ascent import ascend
+from cobed.bounds import is_saturated
+from cobed.budget import make_optimiser
+from cobed.compilation import quick_jit
+from cobed.designers.result import StartRecord
+from cobed.designers.run import Finish, Run
+from cobed.information import Estimate, evaluate_objective, saturation_warning, settle
+from cobed.objectives import AbstractObjective, InfoNCE, Trainable
+from cobed.policies import FreeDesign
+from cobed.problem import Problem
+from cobed.types import Array, Float, Key, PyTree
+
+# A saturated bound is measured again with more contrasts, up to so many.
+MAX_CONTRASTS = 16_384
+
+
+def train(run: Run, objective: AbstractObjective) -> Finish:
+    """Every start of the budget, one after the other."""
+    budget = run.budget
+    num_starts = budget.num_starts or 1
+    # Work in units of one training step at the design's batch size.
+    work = num_starts * (budget.num_steps + (budget.settle_steps if num_starts > 1 else 0))
+    run.expect(work + budget.settle_steps * budget.settle_batch_size / budget.batch_size)
+    starts: list[StartRecord] = []
+    networks: list[PyTree] = []
+    for index in range(num_starts):
+        found = _start(run, objective, index, any_before=bool(starts))
+        if found is not None:
+            starts.append(found[0])
+            networks.append(found[1])
+        if run.interrupted:
+            break
+    chosen = max(range(len(starts)), key=lambda i: starts[i].score.value)
+    score, warnings = _measure(run, objective, starts[chosen], networks[chosen])
+    return Finish(starts[chosen], score, starts, warnings)
+
+
+@quick_jit
+def _initial(
+    design_key: Key[Array, ""], network_key: Key[Array, ""], problem: Problem, objective: AbstractObjective
+) -> Trainable:
+    """A random design and an untrained network."""
+    design = FreeDesign.initial(design_key, problem.model.action_space, problem.num_contexts)
+    return Trainable(design, objective.initial_network(network_key))
+
+
+def _start(run: Run, objective: AbstractObjective, index: int, any_before: bool) -> tuple[StartRecord, PyTree] | None:
+    """Train from one random start and measure the design it ends in. None where it was interrupted at once."""
+    budget, num_starts = run.budget, run.budget.num_starts or 1
+    design_key, network_key, train_key, settle_key = jr.split(jr.fold_in(run.start_key, index), 4)
+    name = f"start {index + 1} of {num_starts}"
+    trainable = _initial(design_key, network_key, run.problem, objective)
+    started = time.perf_counter()
+    try:
+        trained = ascend(
+            train_key,
+            objective,
+            trainable,
+            make_optimiser(budget, budget.num_steps),
+            budget.num_steps,
+            name=f"start{index}-design",
+            on_chunk=run.report(f"{name}: design", budget.num_steps),
+            checkpoint=run.checkpoint,
+        )
+    except KeyboardInterrupt:
+        if not any_before:
+            raise
+        run.interrupt(f"Interrupted in {name}; kept the best of the {index} before.")
+        return None
+    finally:
+        run.seconds_design += time.perf_counter() - started
+    run.stop_reason, run.interrupted = trained.stop_reason, trained.interrupted
+    started = time.perf_counter()
+    actions, network = trained.trainable.design.harden(), trained.trainable.network
+    if not run.interrupted and num_starts > 1:
+        # Small batches are enough to rank the starts.
+        network = _settle(run, objective, settle_key, name, actions, network, f"start{index}-settle", budget.batch_size)
+    # Every start is judged on the same draws.
+    score = evaluate_objective(jr.fold_in(run.evaluation_key, 0), objective, actions, network, budget)
+    run.seconds_evaluation += time.perf_counter() - started
+    return StartRecord(trained.history + np.float32(objective.offset[0]), np.asarray(actions), score), network
+
+
+def _measure(
+    run: Run, objective: AbstractObjective, record: StartRecord, network: PyTree
+) -> tuple[Estimate, list[str]]:
+    """The score of the start that was kept: network settled on large batches, draws that did not choose it."""
+    started = time.perf_counter()
+    budget, actions = run.budget, jnp.asarray(record.actions)
+    settle_key, measure_key = jr.split(jr.fold_in(run.evaluation_key, 1))
+    if not run.interrupted:
+        network = _settle(
+            run, objective, settle_key, "chosen design", actions, network, "settle", budget.settle_batch_size
+        )
+    score = evaluate_objective(measure_key, objective, actions, network, budget)
+    warnings = []
+    if isinstance(objective, InfoNCE):
+        while is_saturated(score.value, budget.settle_batch_size) and budget.settle_batch_size < MAX_CONTRASTS:
+            # The critic scores pairs, so it serves any number of contrasts.
+            size = min(4 * budget.settle_batch_size, MAX_CONTRASTS)
+            budget = budget.replace(settle_batch_size=size, num_evaluation_batches=4)
+            score = evaluate_objective(measure_key, objective, actions, network, budget)
+        warning = saturation_warning(score, budget.settle_batch_size)
+        warnings = [warning] if warning else []
+    run.seconds_evaluation += time.perf_counter() - started
+    return score, warnings
+
+
+def _settle(
+    run: Run,
+    objective: AbstractObjective,
+    key: Key[Array, ""],
+    stage: str,
+    actions: Float[Array, "D A"],
+    network: PyTree,
+    name: str,
+    batch_size: int,
+) -> PyTree:
+    budget = run.budget
+    on_chunk = run.report(f"{stage}: network", budget.settle_steps, batch_size / budget.batch_size)
+    try:
+        network, result = settle(
+            key, objective, actions, network, budget, budget.settle_steps, batch_size,
+            name=name, on_chunk=on_chunk, checkpoint=run.checkpoint,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        run.interrupt(f"{run.stop_reason} Interrupted before the network could settle.")
+    else:
+        if result is not None and result.interrupted:
+            run.interrupt(f"{run.stop_reason} Network: {result.stop_reason}")
+    return network

@@ -1,0 +1,36 @@
+"""What the ascent climbs: functions of a design, and perhaps a network, estimated from simulated experiments."""
+
+from cobed.objectives.base import (
+    AbstractObjective,
+    AbstractSimulated,
+    Batch,
+    FixedDesign,
+    Simulation,
+    Trainable,
+    draw_max_values,
+    outcome_scale,
+    value_scale,
+)
+from cobed.objectives.decision import Decisions, DecisionValue
+from cobed.objectives.density import BarberAgakov, Components, LinearGaussianInformation
+from cobed.objectives.infonce import InfoNCE
+from cobed.objectives.value import ExperimentValue
+
+__all__ = [
+    "AbstractObjective",
+    "AbstractSimulated",
+    "BarberAgakov",
+    "Batch",
+    "Components",
+    "DecisionValue",
+    "Decisions",
+    "ExperimentValue",
+    "FixedDesign",
+    "InfoNCE",
+    "LinearGaussianInformation",
+    "Simulation",
+    "Trainable",
+    "draw_max_values",
+    "outcome_scale",
+    "value_scale",
+]

@@ -1,0 +1,111 @@
+"""Information by densities instead of contrasts: H(m*) - H(m* | y), the second bounded by log q(m* | y). No ceiling, O(batch).
+
+    I(m*; y) >= H(m*) + E log q(m* | y)        (Barber and Agakov, 2003)
+
+m* enters by its leading principal components, as many as have a density that draws can determine (`entropy.negentropy`);
+a function of m* tells no more than m*, so the bound stays one.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from cobed.critics import ValueScale
+from cobed.densities import Density
+from cobed.entropy import gaussian_information, negentropy
+from cobed.errors import NoDensityError
+from cobed.objectives.base import AbstractSimulated, Batch, FixedDesign, Simulation
+from cobed.types import Array, Float
+
+MAX_COMPONENTS = 32
+# Below this many experiments for each moment, off-diagonal moments are shrunk.
+ROWS_PER_ENTRY = 4
+
+
+class Components(eqx.Module):
+    """The leading principal components of m*, of unit variance under the prior, and what their entropy is."""
+
+    mean: Float[Array, " T"]
+    directions: Float[Array, "T R"]
+    entropy: Float[Array, ""]
+    negentropy: Float[Array, ""]
+    entropy_error: Float[Array, ""]
+
+    @classmethod
+    def fit(cls, values: np.ndarray, scale: ValueScale, num_params: int) -> "Components":
+        """From draws of m* (N, T), and the number of numbers in psi: there are no more components than that."""
+        directions = np.asarray(scale.whitening, np.float64)
+        components = (values - np.asarray(scale.mean, np.float64)) @ directions
+        # Whitening stops at a floor: components that did not reach unit variance are too small to be resolved.
+        resolved = np.std(components, axis=0) > 0.99
+        num = min(int(resolved.sum()) if resolved.all() else int(np.argmin(resolved)), num_params, MAX_COMPONENTS)
+        excess = negentropy(components[:, :num])
+        if excess.num_entries == 0:
+            raise NoDensityError(
+                "The best rewards at the targets have no density under the prior: they take single values, or lie so close "
+                "to a surface that draws cannot tell. Use objective='infonce', which needs none."
+            )
+        kept = components[:, : excess.num_entries]
+        log_volume = 0.5 * float(np.linalg.slogdet(np.atleast_2d(np.cov(kept, rowvar=False)))[1])
+        entropy = 0.5 * excess.num_entries * np.log(2 * np.pi * np.e) + log_volume - excess.value
+        # Arrays, not floats: another estimate is not another program.
+        kept = (directions[:, : excess.num_entries], entropy, excess.value, excess.standard_error)
+        return cls(scale.mean, *(jnp.asarray(array, jnp.float32) for array in kept))
+
+    @property
+    def num(self) -> int:
+        return self.directions.shape[1]
+
+    def __call__(self, values: Float[Array, "B T"]) -> Float[Array, "B R"]:
+        return (values - self.mean) @ self.directions
+
+
+class BarberAgakov(AbstractSimulated):
+    """The bound with q Gaussian given y, its mean and covariance a regression refined by a network."""
+
+    simulation: Simulation
+    components: Components
+    density: Density = eqx.field(default_factory=Density)
+
+    @property
+    def name(self):
+        return "barber-agakov"
+
+    @property
+    def offset(self):
+        return float(self.components.entropy), float(self.components.entropy_error)
+
+    def score(self, network, batch: Batch):
+        return jnp.mean(network(batch.outcomes, self.components(batch.max_values), batch.weights))
+
+    def initial_network(self, key):
+        num_contexts, num_discrete = self.simulation.outcome_scale.mean.shape
+        return self.density.build(key, num_contexts, num_discrete, self.components.num)
+
+    def freeze(self, network, key, design: FixedDesign):
+        batch = self.simulation.batch(design, key, jnp.ones(()))
+        return network.freeze(batch.outcomes, self.components(batch.max_values))
+
+
+class LinearGaussianInformation(AbstractSimulated):
+    """The same bound from second moments alone: nothing to train."""
+
+    simulation: Simulation
+    components: Components
+
+    @property
+    def name(self):
+        return "linear-gaussian"
+
+    @property
+    def offset(self):
+        return -float(self.components.negentropy), float(self.components.entropy_error)
+
+    def score(self, network, batch: Batch):
+        values = self.components(batch.max_values)
+        size = batch.outcomes.shape[1] + values.shape[1]
+        shrinkage = min(1.0, size / len(values)) if ROWS_PER_ENTRY * size > len(values) else 0.0
+        return gaussian_information(batch.outcomes, values, shrinkage)
+
+    def initial_network(self, key):
+        return None
