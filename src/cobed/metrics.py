@@ -20,7 +20,8 @@ from cobed.errors import ProblemError
 from cobed.inference import choose_sampler
 from cobed.inference.base import AbstractSampler, effective_size, systematic
 from cobed.models.base import AbstractModel, over_draws
-from cobed.optimum import check_optimum
+from cobed.models.contract import bind_context_dim
+from cobed.optimum import AbstractOptimum, check_optimum, choose_optimum
 from cobed.problem import Problem
 from cobed.types import Array, Key
 
@@ -71,6 +72,13 @@ class Scores:
         return self.regret.num_worlds
 
 
+class Truth(eqx.Module):
+    """Where worlds come from, and the way to their max-values."""
+
+    model: AbstractModel
+    optimum: AbstractOptimum
+
+
 def evaluate(
     key: Key[Array, ""],
     problem: Problem,
@@ -100,7 +108,7 @@ def evaluate(
         sampler.require_fit(problem.model, design)
     num_draws = min(num_draws, sampler.num_draws)
     chooser = Chooser(problem.model, problem.targets, num_draws, problem.optimum)
-    truth = problem if worlds is None else _true_problem(problem, worlds)
+    truth = Truth(problem.model, problem.optimum) if worlds is None else _truth(problem, worlds)
     if batch_size is None:
         cost = num_draws * problem.num_targets * chooser.optimum.num_evaluations(chooser.average)
         # About 8 MB of rewards at once: measured on a CPU, larger batches leave its cache and are slower.
@@ -122,25 +130,25 @@ def evaluate(
     )
 
 
-def _true_problem(problem: Problem, worlds: AbstractModel) -> Problem:
-    """The same contexts and targets in worlds of another model, with max-values found in the same way where that fits."""
+def _truth(problem: Problem, worlds: AbstractModel) -> Truth:
+    """Worlds of another model, with max-values found as the problem finds them where that fits."""
     if not isinstance(worlds, AbstractModel):
         raise ProblemError(f"worlds is a {type(worlds).__name__}; the model to draw worlds from is expected.")
-    space, other = problem.model.action_space, worlds.action_space
+    space, other, width = problem.model.action_space, worlds.action_space, problem.contexts.shape[1]
     if not eqx.tree_equal(space, other):
         raise ProblemError(
             f"worlds has the actions {other} and the problem {space}. Both must offer the same, in the same order."
         )
-    width = problem.contexts.shape[1]
     if worlds.context_dim is not None and worlds.context_dim != width:
         raise ProblemError(
             f"worlds has {worlds.context_dim} context column(s) and the problem {width}. Both must describe a unit alike."
         )
+    worlds = bind_context_dim(worlds, width)
     try:
         check_optimum(problem.optimum, worlds, problem.targets)
     except ProblemError:
-        return Problem(worlds, problem.contexts, problem.targets)
-    return Problem(worlds, problem.contexts, problem.targets, optimum=problem.optimum)
+        return Truth(worlds, choose_optimum(worlds, problem.targets))
+    return Truth(worlds, problem.optimum)
 
 
 def paired_difference(first: Score, second: Score) -> Score:
@@ -156,7 +164,7 @@ def paired_difference(first: Score, second: Score) -> Score:
 def _evaluate(
     key: Key[Array, ""],
     problem: Problem,
-    truth: Problem,
+    truth: Truth,
     design: Data,
     sampler: AbstractSampler,
     chooser: Chooser,
@@ -168,8 +176,8 @@ def _evaluate(
 
     def one(key: Key[Array, ""]) -> tuple[dict[str, Array], dict[str, Array]]:
         world_key, noise_key, infer_key, thin_key = jr.split(key, 4)
-        world = truth.sample_world(world_key)
-        outcomes = truth.sample_outcomes(noise_key, world, design.actions)
+        world = truth.model.sample_prior(world_key)
+        outcomes = truth.model.sample_outcomes(noise_key, world, design.contexts, design.actions)
         draws = sampler.draw(infer_key, problem.model, design.with_outcomes(outcomes))
         params, log_weights = draws.params, draws.log_weights
         if num_draws < sampler.num_draws:
@@ -179,7 +187,7 @@ def _evaluate(
         plug_in, chosen = jax.vmap(lambda target: chooser(params, weights, target))(problem.targets)
         # The posterior mean of m* itself: the mean of the draws' own maxima.
         estimate = weights @ over_draws(problem.model, lambda psi: problem.best(psi)[0], params)
-        values, best = truth.best(world)
+        values, best = jax.vmap(lambda target: truth.optimum(truth.model, world, target))(problem.targets)
         earned = jax.vmap(truth.model.mean_reward, in_axes=(None, 0, 0))(world, problem.targets, chosen)
         scores = {
             "regret": jnp.mean(values - earned),
