@@ -56,7 +56,7 @@ class Conjugate(AbstractSampler):
     def unfit(self, model, data):
         if not isinstance(model, AbstractGaussianModel) or not isinstance(model, HasGaussianPrior):
             return f"{type(model).__name__} is not Gaussian in psi and in the noise (AbstractGaussianModel, prior_moments)."
-        if not _is_affine(model, data):
+        if not is_affine(model, data):
             return f"the mean reward of {type(model).__name__} is not affine in psi."
         return None
 
@@ -135,13 +135,14 @@ def _update(mean: Any, cov: Any, expected: Any, slopes: Any, noise_std: float, x
 def _linearise(model: Any, data: Data) -> tuple[Array, Array, Array, Array]:
     """Prior mean (P,) and covariance (P, P); mean outcomes (D,) and their slopes in psi (D, P) at the prior mean."""
     mean, cov = model.prior_moments()
-    expected, slopes = _rewards_and_slopes(model, data, mean)
+    expected, slopes = rewards_and_slopes(model, data, mean)
     return mean, cov, expected, slopes
 
 
-def _rewards_and_slopes(
+def rewards_and_slopes(
     model: AbstractModel, data: Data, flat: Float[Array, " P"]
 ) -> tuple[Float[Array, " D"], Float[Array, "D P"]]:
+    """The mean outcomes of the design at one flat psi, and their slopes in psi."""
     _, unravel = ravel_pytree(model.sample_prior(jr.key(0)))
 
     def reward(flat, context, action):
@@ -154,10 +155,11 @@ def _rewards_and_slopes(
 def _slope_change(model: AbstractModel, data: Data) -> tuple[Array, Array]:
     """How much the slopes of the mean reward in psi differ between draws of the prior, beside their size."""
     flats = jax.vmap(lambda key: ravel_pytree(model.sample_prior(key))[0])(jr.split(jr.key(0), 4))
-    slopes = jax.vmap(lambda flat: _rewards_and_slopes(model, data, flat)[1])(flats)
+    slopes = jax.vmap(lambda flat: rewards_and_slopes(model, data, flat)[1])(flats)
     return jnp.max(jnp.abs(slopes - slopes[0])), jnp.max(jnp.abs(slopes))
 
 
-def _is_affine(model: AbstractModel, data: Data) -> bool:
+def is_affine(model: AbstractModel, data: Data) -> bool:
+    """Whether the mean rewards of the design are affine in psi. Not for compiled code."""
     change, size = _slope_change(model, data)
     return bool(change <= 1e-4 * size + 1e-12)

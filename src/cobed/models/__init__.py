@@ -1,6 +1,8 @@
 """Models: what an action may earn in a context, and what is not yet known about it."""
 
 from cobed.models.base import AbstractGaussianModel, AbstractLikelihoodModel, AbstractModel, HasBestAction
+from cobed.models.bandit import LinearBandit
+from cobed.models.causal import CausalGraph
 from cobed.models.continuous import ContinuousExample
 from cobed.models.discrete import DiscreteExample
 from cobed.models.linear import LinearGaussian
@@ -11,9 +13,11 @@ __all__ = [
     "AbstractGaussianModel",
     "AbstractLikelihoodModel",
     "AbstractModel",
+    "CausalGraph",
     "ContinuousExample",
     "DiscreteExample",
     "HasBestAction",
+    "LinearBandit",
     "LinearGaussian",
     "from_numpyro",
     "from_simulator",
