@@ -3,7 +3,8 @@
 A model must offer `sample_prior`, `mean_reward` and `sample_outcome`. Everything else is a capability that the engine
 uses where it finds it: a likelihood (`AbstractLikelihoodModel`), a best action in closed form (`HasBestAction`), and,
 for inference, the density (`HasLogPrior`), the bounds (`HasPriorBounds`), the Gaussian moments (`HasGaussianPrior`) or
-the spikes and slabs (`HasSparsePrior`) of the prior; for the value of an experiment in closed form, the mean of a Gaussian posterior (`HasPosteriorMean`).
+the spikes and slabs (`HasSparsePrior`) of the prior; for the value of an experiment in closed form, the mean of a Gaussian
+posterior (`HasPosteriorMean`).
 """
 
 import abc

@@ -37,7 +37,7 @@ class CausalGraph(AbstractGaussianModel):
         scale: float = 1.0,
         noise_std: float = 0.25,
     ):
-        """`inclusion` is the prior probability of an edge; where it is None, each action has 1.5 causes on average, as in the paper."""
+        """`inclusion` is the prior probability of an edge. Left out, an action has 1.5 causes on average, as in the paper."""
         if num_actions < 1 or num_causes < 1:
             raise ModelError(
                 f"A causal graph needs at least one action and one cause, got num_actions={num_actions} and "
@@ -46,7 +46,8 @@ class CausalGraph(AbstractGaussianModel):
         inclusion = 1.5 / num_causes if inclusion is None else inclusion
         if not 0 < inclusion < 1:
             raise ModelError(
-                f"inclusion is the probability of an edge, between 0 and 1; got {inclusion!r} for {num_causes} cause(s). Give another."
+                f"inclusion is the probability of an edge, strictly between 0 and 1; got {inclusion!r}. Where it is left "
+                "out it is 1.5 / num_causes."
             )
         if not (scale > 0 and noise_std > 0):
             raise ModelError(f"scale and noise_std must be positive, got {scale!r} and {noise_std!r}.")
