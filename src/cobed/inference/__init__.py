@@ -14,8 +14,10 @@ from cobed.inference.base import AbstractSampler, Draws, Posterior
 from cobed.inference.conjugate import Conjugate
 from cobed.inference.gaussian_process import GaussianProcessPosterior
 from cobed.inference.importance import Importance
+from cobed.inference.lasso import Lasso
 from cobed.inference.nuts import NUTS
 from cobed.inference.smc import TemperedSMC
+from cobed.inference.spike_slab import SpikeAndSlab
 from cobed.models.base import AbstractGaussianModel, AbstractModel
 from cobed.models.contract import bind_context_dim
 from cobed.models.gaussian_process import GaussianProcess
@@ -28,16 +30,19 @@ __all__ = [
     "Draws",
     "GaussianProcessPosterior",
     "Importance",
+    "Lasso",
     "Posterior",
+    "SpikeAndSlab",
     "TemperedSMC",
     "choose_sampler",
     "infer",
 ]
 
-Method = Literal["auto", "conjugate", "gaussian process", "importance", "smc", "nuts"]
+Method = Literal["auto", "conjugate", "gaussian process", "spike_slab", "importance", "smc", "nuts"]
 METHODS = {
     "conjugate": Conjugate,
     "gaussian process": GaussianProcessPosterior,
+    "spike_slab": SpikeAndSlab,
     "importance": Importance,
     "smc": TemperedSMC,
     "nuts": NUTS,
@@ -53,10 +58,10 @@ def infer(
 ) -> Posterior:
     """The posterior of psi given the data.
 
-    `auto` takes the exact posterior where there is one; otherwise importance sampling from the prior while its effective
-    size and Pareto k are good, then tempered SMC (prior density, psi of at most 50 numbers), then NUTS; the best of
-    them where none is beyond doubt. What was picked
-    is in `Posterior.method`, why in `reason`, and what speaks against it in `warnings`. A sampler with other settings
+    `auto` takes the exact posterior where there is one, and Gibbs sampling where psi is sparse (`HasSparsePrior`);
+    otherwise importance sampling from the prior while its effective size and Pareto k are good, then tempered SMC (prior
+    density, psi of at most 50 numbers), then NUTS; the best of them where none is beyond doubt. What was picked is in
+    `Posterior.method`, why in `reason`, and what speaks against it in `warnings`. A sampler with other settings
     can be given itself: `method=TemperedSMC(num_draws=8192)`.
     """
     model = bind_context_dim(model, data.contexts.shape[1])
@@ -76,14 +81,16 @@ def infer(
 
 
 def choose_sampler(model: AbstractModel, data: Data, num_draws: int | None = None) -> AbstractSampler:
-    """The sampler for thousands of worlds: exact, else tempered SMC, else importance sampling from the prior.
+    """The sampler for thousands of worlds: exact, else Gibbs, else tempered SMC, else importance sampling from the prior.
 
     `num_draws` are wanted of each posterior. The moves of SMC need a cloud of at least 512, importance sampling 20,000.
     """
     exact = _exact(model)
-    candidates: list[AbstractSampler] = [exact(), TemperedSMC()]
+    candidates: list[AbstractSampler] = [exact(), SpikeAndSlab(), TemperedSMC()]
     if num_draws is not None:
-        candidates = [exact(2 * -(-num_draws // 2)), TemperedSMC(max(num_draws, 512))]
+        # Four chains: what is spent on burn-in is not averaged over.
+        sparse = SpikeAndSlab(4 * max(-(-num_draws // 4), 16), num_chains=4, num_burn=50)
+        candidates = [exact(2 * -(-num_draws // 2)), sparse, TemperedSMC(max(num_draws, 512))]
     reasons = []
     for sampler in [*candidates, Importance()]:
         problem = sampler.unfit(model, data)
@@ -101,6 +108,11 @@ def _escalate(key: Key[Array, ""], model: AbstractModel, data: Data) -> Posterio
     reasons: list[str] = []
     for sampler, why in [
         (_exact(model)(), "the posterior is Gaussian and known in closed form."),
+        (SpikeAndSlab(), "each number in psi is zero or half-normal, and the chains agree."),
+        (
+            SpikeAndSlab(16_384, num_burn=1_000),
+            "each number in psi is zero or half-normal; short chains did not agree.",
+        ),
         (Importance(), "the weights of the prior draws pass the checks of effective size and Pareto k."),
         (TemperedSMC(), "the prior has a density and psi is small; the draws reached the posterior and moved freely."),
         (TemperedSMC(16_384), "the prior has a density and psi is small; 2,048 draws were too few."),

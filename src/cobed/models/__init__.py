@@ -1,6 +1,8 @@
 """Models: what an action may earn in a context, and what is not yet known about it."""
 
+from cobed.models.bandit import LinearBandit
 from cobed.models.base import AbstractGaussianModel, AbstractLikelihoodModel, AbstractModel, HasBestAction
+from cobed.models.causal import CausalGraph
 from cobed.models.continuous import ContinuousExample
 from cobed.models.discrete import DiscreteExample
 from cobed.models.gaussian_process import GaussianProcess
@@ -14,10 +16,12 @@ __all__ = [
     "AbstractGaussianModel",
     "AbstractLikelihoodModel",
     "AbstractModel",
+    "CausalGraph",
     "ContinuousExample",
     "DiscreteExample",
     "GaussianProcess",
     "HasBestAction",
+    "LinearBandit",
     "LinearGaussian",
     "Matern",
     "from_numpyro",

@@ -2,9 +2,10 @@
 
 A model must offer `sample_prior`, `mean_reward` and `sample_outcome`. Everything else is a capability that the engine
 uses where it finds it: a likelihood (`AbstractLikelihoodModel`), a best action in closed form (`HasBestAction`), and,
-for inference, the density (`HasLogPrior`), the bounds (`HasPriorBounds`) or the Gaussian moments (`HasGaussianPrior`)
-of the prior; for the value of an experiment in closed form, the mean of a Gaussian posterior (`HasPosteriorMean`); for
-designs by covariances, the moments of the rewards (`HasRewardMoments`); for cheap decisions, `HasAverageParams`.
+for inference, the density (`HasLogPrior`), the bounds (`HasPriorBounds`), the Gaussian moments (`HasGaussianPrior`) or
+the spikes and slabs (`HasSparsePrior`) of the prior; for the value of an experiment in closed form, the mean of a Gaussian
+posterior (`HasPosteriorMean`); for designs by covariances, the moments of the rewards (`HasRewardMoments`); for cheap
+decisions, `HasAverageParams`.
 """
 
 import abc
@@ -107,6 +108,15 @@ class HasGaussianPrior(Protocol):
 
     def prior_moments(self) -> tuple[Float[Array, " P"], Float[Array, "P P"]]:
         """Mean and covariance of the flat psi."""
+        ...
+
+
+@runtime_checkable
+class HasSparsePrior(Protocol):
+    """A model whose psi, laid out flat, has independent entries, each either exactly zero or half-normal."""
+
+    def sparse_prior(self) -> tuple[Float[Array, " P"], Float[Array, " P"]]:
+        """For each entry of the flat psi: the probability that it is not zero, and s of its law |N(0, s^2)| then."""
         ...
 
 

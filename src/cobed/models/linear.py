@@ -14,14 +14,11 @@ from cobed.spaces import AbstractSpace
 from cobed.types import Array, Float
 
 
-class LinearGaussian(AbstractGaussianModel):
-    """y = phi(c, a) . psi + noise, psi ~ Normal(prior_mean, prior_cov).
+class AbstractLinearGaussian(AbstractGaussianModel):
+    """y = phi(c, a) . psi + noise, psi ~ Normal(prior_mean, prior_cov). Where phi comes from is left open."""
 
-    `features(context, action)` maps one context of shape (C,) and one action of shape (A,) to phi of shape (P,). With
-    discrete actions let it be linear in the one-hot vector, so that it means something between the actions.
-    """
-
-    features: Callable[[Array, Array], Array] = eqx.field(static=True)
+    # A method or a field: one context (C,) and one action (A,) to phi (P,).
+    features: eqx.AbstractVar[Callable[[Array, Array], Array]]
     prior_mean: Float[Array, " P"]
     prior_cov: Float[Array, "P P"]
     prior_factor: Float[Array, "P P"]
@@ -31,7 +28,6 @@ class LinearGaussian(AbstractGaussianModel):
 
     def __init__(
         self,
-        features: Callable[[Array, Array], Array],
         prior_mean: Array | np.ndarray,
         prior_cov: Array | np.ndarray,
         action_space: AbstractSpace,
@@ -53,7 +49,6 @@ class LinearGaussian(AbstractGaussianModel):
             raise ModelError(
                 f"noise_std must be positive, got {noise_std!r}. For nearly exact outcomes give a small number."
             )
-        self.features = features
         self.prior_mean, self.prior_cov = jnp.asarray(mean), jnp.asarray(cov)
         self.prior_factor = jnp.asarray(vectors * np.sqrt(np.maximum(eigenvalues, 0)), dtype=jnp.float32)
         self.action_space = action_space
@@ -82,8 +77,31 @@ class LinearGaussian(AbstractGaussianModel):
         return jax.vmap(self.features)(contexts, actions)
 
 
+class LinearGaussian(AbstractLinearGaussian):
+    """y = phi(c, a) . psi + noise, psi ~ Normal(prior_mean, prior_cov).
+
+    `features(context, action)` maps one context of shape (C,) and one action of shape (A,) to phi of shape (P,). With
+    discrete actions let it be linear in the one-hot vector, so that it means something between the actions.
+    """
+
+    features: Callable[[Array, Array], Array] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        features: Callable[[Array, Array], Array],
+        prior_mean: Array | np.ndarray,
+        prior_cov: Array | np.ndarray,
+        action_space: AbstractSpace,
+        context_dim: int,
+        noise_std: float,
+    ):
+        """`prior_cov` has shape (P, P), or (P,) for the variances of independent coefficients."""
+        super().__init__(prior_mean, prior_cov, action_space, context_dim, noise_std)
+        self.features = features
+
+
 def linear_information(
-    model: LinearGaussian, contexts: np.ndarray, actions: np.ndarray, quantity: np.ndarray | None = None
+    model: AbstractLinearGaussian, contexts: np.ndarray, actions: np.ndarray, quantity: np.ndarray | None = None
 ) -> float:
     """I(T psi; y) in nats for the rows `quantity` = T of shape (Q, P); all of psi where it is None. Float64 on the host.
 
