@@ -34,12 +34,15 @@ class LinearBelief(eqx.Module):
         self, contexts: Float[Array, "D C"], actions: Float[Array, "D A"], surprise: Float[Array, " D"]
     ) -> Params:
         """See `HasPosteriorMean`."""
+        return unraveller(self.model)(self.mean + surprise @ self.gains(contexts, actions))
+
+    def gains(self, contexts: Float[Array, "D C"], actions: Float[Array, "D A"]) -> Float[Array, "D P"]:
+        """How the posterior mean of the flat psi moves with each entry of the surprise."""
         _, slopes = rewards_and_slopes(self.model, contexts, actions, self.mean)
         scaled = slopes @ self.root / self.model.noise_std
         # y - E[y] = sigma L_y surprise with L_y L_y^T = I + B B^T, so E[psi | y] - mu = L B^T L_y^-T surprise.
         lower = jnp.linalg.cholesky(jnp.eye(len(slopes)) + scaled @ scaled.T)
-        gain = jax.scipy.linalg.solve_triangular(lower, scaled @ self.root.T, lower=True)
-        return unraveller(self.model)(self.mean + surprise @ gain)
+        return jax.scipy.linalg.solve_triangular(lower, scaled @ self.root.T, lower=True)
 
 
 def find_belief(key: Key[Array, ""], model: AbstractModel, contexts: Float[Array, "D C"]) -> HasPosteriorMean | None:

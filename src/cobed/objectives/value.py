@@ -5,6 +5,8 @@ that depend on the design alone, so the value needs neither critic nor posterior
 changes, is minus the expected regret.
 """
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -15,12 +17,13 @@ from scipy.stats import norm as normal
 from scipy.stats import qmc
 
 from cobed.models.base import HasPosteriorMean
+from cobed.models.gaussian import LinearBelief, unraveller
 from cobed.objectives.base import AbstractObjective
 from cobed.optimum import is_linear_in_action
 from cobed.policies import Temperature
 from cobed.problem import Problem
 from cobed.spaces import Box
-from cobed.types import Array, Float, Key
+from cobed.types import Array, Float, Params
 
 NUM_POINTS = 1024
 
@@ -30,15 +33,21 @@ class ExperimentValue(AbstractObjective):
 
     Three ways to E max_a of the posterior mean reward. Discrete actions: at each target the means of the actions are a
     Gaussian vector, averaged over fixed quasi-random points, so that near designs are compared on equal terms. Rewards
-    linear in a bounded action: each entry by itself, in closed form. Otherwise draws of the whole posterior mean.
+    linear in a bounded action: each entry by itself, in closed form, at some of the targets a step. Otherwise draws of the
+    whole posterior mean.
+
+    `functionals` are what psi is asked at each target, where beliefs are about a flat psi: the reward of every discrete
+    action, or the slope of the reward in every entry of the action.
     """
 
     problem: Problem
     belief: HasPosteriorMean
     temperature: Temperature
     points: Float[Array, "N K"] | None
+    functionals: tuple[Float[Array, "T K"], Float[Array, "T K P"]] | None
     entrywise: bool = eqx.field(static=True)
     num_draws: int = eqx.field(static=True)
+    targets_per_step: int = eqx.field(static=True, default=32)
 
     @classmethod
     def build(
@@ -50,7 +59,16 @@ class ExperimentValue(AbstractObjective):
         if not space.continuous:
             points = jnp.asarray(_normal_points(num_draws, len(space.enumerate_discrete())))
         entrywise = isinstance(space, Box) and space.bounded and is_linear_in_action(problem.model, problem.targets)
-        return cls(problem, belief, temperature, points, entrywise, num_draws)
+        functionals = None
+        if isinstance(belief, LinearBelief) and (entrywise or points is not None):
+            ask = _entry_slopes if entrywise else _action_rewards
+            unravel = unraveller(problem.model)
+
+            def answers(flat: Float[Array, " P"]) -> Float[Array, "T K"]:
+                return ask(problem, unravel(flat))
+
+            functionals = answers(belief.mean), jax.jacfwd(answers)(belief.mean)
+        return cls(problem, belief, temperature, points, functionals, entrywise, num_draws)
 
     @property
     def name(self):
@@ -62,71 +80,81 @@ class ExperimentValue(AbstractObjective):
 
     def __call__(self, trainable, key, progress):
         design_key, draw_key = jr.split(key)
-        return self.of(trainable.design.sample(design_key, *self.temperature(progress)), draw_key)
-
-    def of(self, actions: Float[Array, "D A"], key: Key[Array, ""]) -> Float[Array, ""]:
-        """The value of one design. The key decides the draws where draws are needed."""
-        if self.entrywise:
-            return self._of_entries(actions)
+        actions = trainable.design.sample(design_key, *self.temperature(progress))
         if self.points is not None:
-            return self._of_enumeration(actions)
+            return _value_of_choices(*self._moments(actions, _action_rewards), self.points)
+        if self.entrywise:
+            return self._of_entries(actions, draw_key)
         surprises = jr.normal(key, (self.num_draws // 2, self.problem.num_contexts))
         means = jax.vmap(lambda surprise: self._mean(actions, surprise))(jnp.concatenate([surprises, -surprises]))
         best = jax.vmap(lambda psi: self.problem.best(psi)[0])(means)
-        return jnp.mean(best - self._now(actions)[None, :])
+        now = self.problem.best(self._mean(actions, jnp.zeros(self.problem.num_contexts)))[0]
+        return jnp.mean(best - now)
 
     def _mean(self, actions, surprise):
         return self.belief.posterior_mean(self.problem.contexts, actions, surprise)
 
-    def _now(self, actions):
-        """The best rewards without the experiment."""
-        return self.problem.best(self._mean(actions, jnp.zeros(self.problem.num_contexts)))[0]
-
-    def _moments(self, actions, function):
-        """Mean and slopes in the surprise of a function of psi that is affine in the posterior mean reward."""
+    def _moments(self, actions, ask) -> tuple[Float[Array, "T K"], Float[Array, "D T K"]]:
+        """Means of what is asked at the targets, and how they move with each entry of the surprise."""
+        if self.functionals is not None and isinstance(self.belief, LinearBelief):
+            means, rows = self.functionals
+            return means, jnp.einsum("dp,tkp->dtk", self.belief.gains(self.problem.contexts, actions), rows)
 
         def of(surprise):
-            return function(self._mean(actions, surprise))
+            return ask(self.problem, self._mean(actions, surprise))
 
-        centre = of(jnp.zeros(len(actions)))
-        return centre, jax.vmap(of)(jnp.eye(len(actions))) - centre
+        means = of(jnp.zeros(len(actions)))
+        return means, jax.vmap(of)(jnp.eye(len(actions))) - means
 
-    def _of_enumeration(self, actions):
-        model, rows = self.problem.model, jnp.asarray(self.problem.model.action_space.enumerate_discrete())
-
-        def rewards(psi):
-            at = jax.vmap(model.mean_reward, in_axes=(None, None, 0))
-            return jax.vmap(lambda target: at(psi, target, rows))(self.problem.targets)
-
-        means, slopes = self._moments(actions, rewards)  # (T, K), (D, T, K)
-        cov = jnp.einsum("dtk,dtl->tkl", slopes, slopes)
-        scale = jnp.max(jnp.diagonal(cov, axis1=1, axis2=2), axis=1)[:, None, None] + 1e-12
-        roots = jnp.linalg.cholesky(cov + 1e-6 * scale * jnp.eye(len(rows)))
-        # Above the best mean of now: the differences between designs are small beside the rewards.
-        above = (means - means.max(axis=1, keepdims=True))[None] + jnp.einsum("tkl,nl->ntk", roots, self.points)
-        return jnp.mean(jnp.max(above, axis=-1))
-
-    def _of_entries(self, actions):
-        model = self.problem.model
-        space = model.action_space
-        low, high = (jnp.asarray(bound, jnp.float32) for bound in (space.low, space.high))  # pyright: ignore[reportAttributeAccessIssue]
-
-        def slopes_in_action(psi):
-            return jax.vmap(lambda target: jax.grad(lambda a: model.mean_reward(psi, target, a))(low))(
-                self.problem.targets
-            )
-
-        means, slopes = self._moments(actions, slopes_in_action)  # (T, A), (D, T, A)
-        std = jnp.sqrt(jnp.sum(slopes**2, axis=0) + 1e-12)
-        # E max(0, N(m, s^2)) - max(0, m) for each entry, which moves over high - low.
+    def _of_entries(self, actions, key):
+        space = self.problem.model.action_space
+        reach = jnp.asarray(space.high, jnp.float32) - jnp.asarray(space.low, jnp.float32)  # pyright: ignore[reportAttributeAccessIssue]
+        if self.functionals is not None and isinstance(self.belief, LinearBelief):
+            gains = self.belief.gains(self.problem.contexts, actions)
+            means, rows = self.functionals
+            if self.targets_per_step < len(means):
+                seen = jr.choice(key, len(means), (self.targets_per_step,), replace=False)
+                means, rows = means[seen], rows[seen]
+            variances = jnp.einsum("tkp,tkp->tk", rows @ (gains.T @ gains), rows)
+        else:
+            means, moves = self._moments(actions, _entry_slopes)
+            variances = jnp.sum(moves**2, axis=0)
+        std = jnp.sqrt(jnp.maximum(variances, 0.0) + 1e-12)
+        # E max(0, N(m, s^2)) - max(0, m) for each entry, which moves over its reach.
         gains = means * norm.cdf(means / std) + std * norm.pdf(means / std) - jnp.maximum(means, 0.0)
-        return jnp.mean(jnp.sum((high - low) * gains, axis=1))
+        return jnp.mean(jnp.sum(reach * gains, axis=1))
 
     def initial_network(self, key):
         return None
 
     def resized(self, batch_size):
-        return self
+        return dataclasses.replace(self, targets_per_step=self.problem.num_targets)
+
+
+def _action_rewards(problem: Problem, psi: Params) -> Float[Array, "T K"]:
+    """The mean reward of every discrete action at every target."""
+    rows = jnp.asarray(problem.model.action_space.enumerate_discrete())
+    at = jax.vmap(jax.vmap(problem.model.mean_reward, in_axes=(None, None, 0)), in_axes=(None, 0, None))
+    return at(psi, problem.targets, rows)
+
+
+def _entry_slopes(problem: Problem, psi: Params) -> Float[Array, "T A"]:
+    """How the mean reward moves with every entry of the action, at every target; linear, so anywhere in the space."""
+    middle = problem.model.action_space.harden(jnp.zeros(problem.action_dim))
+    slope = jax.grad(problem.model.mean_reward, argnums=2)
+    return jax.vmap(lambda target: slope(psi, target, middle))(problem.targets)
+
+
+def _value_of_choices(
+    means: Float[Array, "T K"], moves: Float[Array, "D T K"], points: Float[Array, "N K"]
+) -> Float[Array, ""]:
+    """E max_k of Gaussian vectors, above the largest mean, averaged over the targets."""
+    cov = jnp.einsum("dtk,dtl->tkl", moves, moves)
+    scale = jnp.max(jnp.diagonal(cov, axis1=1, axis2=2), axis=1)[:, None, None] + 1e-12
+    roots = jnp.linalg.cholesky(cov + 1e-6 * scale * jnp.eye(means.shape[1]))
+    # Above the best mean of now: the differences between designs are small beside the rewards.
+    above = (means - means.max(axis=1, keepdims=True))[None] + jnp.einsum("tkl,nl->ntk", roots, points)
+    return jnp.mean(jnp.max(above, axis=-1))
 
 
 def _normal_points(num: int, dim: int) -> np.ndarray:
