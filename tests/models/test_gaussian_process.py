@@ -10,6 +10,8 @@ import pytest
 from cobed.data import Data
 from cobed.errors import ModelError
 from cobed.models import RBF, GaussianProcess, Matern
+from cobed.models.average import AverageReward
+from cobed.models.base import HasPosteriorMean, HasRewardMoments, over_draws
 from cobed.models.contract import check_model
 from cobed.optimum import Grid
 from cobed.spaces import Box, Discrete, Product
@@ -94,6 +96,11 @@ def test_posterior_mean_is_the_direct_formula(num_rows):
     expected, _ = exact_moments([*seen, Data(design.contexts, design.actions, outcomes)], GRID)
     params = eqx.filter_jit(model.posterior_mean)(design.contexts, design.actions, jnp.asarray(surprise, jnp.float32))
     np.testing.assert_allclose(rewards(model, params, GRID), expected, atol=2e-5)
+
+
+def test_the_process_has_the_capabilities_designs_ask_for():
+    assert isinstance(process(), HasPosteriorMean)
+    assert isinstance(process(), HasRewardMoments)
 
 
 def test_posterior_mean_factorises_once_for_many_surprises():
@@ -256,3 +263,16 @@ def test_five_thousand_observations_are_solved():
     assert float(mean[0]) == pytest.approx(np.sin(1.5) + 0.2, abs=0.01)
     draw = eqx.filter_jit(model.sample_prior)(jr.key(0))
     assert float(model.mean_reward(draw, jnp.array([0.5]), jnp.array([0.2]))) == pytest.approx(float(mean[0]), abs=0.1)
+
+
+def test_the_average_function_has_the_average_reward():
+    """With and without the shortcut of decisions, and with the shared points passed once."""
+    model, design = process(num_features=64), rows(4, seed=3)
+    draws = jax.vmap(lambda s: model.posterior_mean(design.contexts, design.actions, s))(jr.normal(jr.key(0), (6, 4)))
+    weights = jnp.arange(1.0, 7.0) / 21
+    context, action = jnp.array([0.2]), jnp.array([-0.4])
+    each = jax.vmap(lambda psi: model.mean_reward(psi, context, action))(draws)
+    shared = over_draws(model, lambda psi: model.mean_reward(psi, context, action), draws)
+    np.testing.assert_allclose(shared, each, rtol=1e-5)
+    average = AverageReward(model, 6).mean_reward((draws, weights), context, action)
+    assert float(average) == pytest.approx(float(weights @ each), abs=1e-5)
