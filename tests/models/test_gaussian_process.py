@@ -14,6 +14,8 @@ from cobed.models.average import AverageReward
 from cobed.models.base import HasPosteriorMean, HasRewardMoments, over_draws
 from cobed.models.contract import check_model
 from cobed.optimum import Grid
+from cobed.pool import draw_pool
+from cobed.problem import Problem
 from cobed.spaces import Box, Discrete, Product
 
 LENGTH, VARIANCE, NOISE, MEAN = 0.6, 1.7, 0.2, 0.4
@@ -276,3 +278,12 @@ def test_the_average_function_has_the_average_reward():
     np.testing.assert_allclose(shared, each, rtol=1e-5)
     average = AverageReward(model, 6).mean_reward((draws, weights), context, action)
     assert float(average) == pytest.approx(float(weights @ each), abs=1e-5)
+
+
+def test_functions_are_kept_in_a_pool():
+    """Draws of a process without observations have leaves of length zero."""
+    problem = Problem(process(0, num_features=16), np.zeros((2, 1)), np.zeros((1, 1)), optimum=Grid(8, 0))
+    pool = draw_pool(jr.key(0), problem, 6, chunk=4)
+    assert pool.params.weights.shape == (6, 16)
+    assert pool.params.extra_points.shape == (6, 0, 2)
+    assert pool.max_values.shape == (6, 1)
