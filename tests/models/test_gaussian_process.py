@@ -270,13 +270,19 @@ def test_five_thousand_observations_are_solved():
 def test_the_average_function_has_the_average_reward():
     """With and without the shortcut of decisions, and with the shared points passed once."""
     model, design = process(num_features=64), rows(4, seed=3)
-    draws = jax.vmap(lambda s: model.posterior_mean(design.contexts, design.actions, s))(jr.normal(jr.key(0), (6, 4)))
     weights = jnp.arange(1.0, 7.0) / 21
     context, action = jnp.array([0.2]), jnp.array([-0.4])
-    each = jax.vmap(lambda psi: model.mean_reward(psi, context, action))(draws)
-    shared = over_draws(model, lambda psi: model.mean_reward(psi, context, action), draws)
+
+    def reward(psi):
+        return model.mean_reward(psi, context, action)
+
+    def ways(surprises):
+        draws = jax.vmap(lambda s: model.posterior_mean(design.contexts, design.actions, s))(surprises)
+        average = AverageReward(model, 6).mean_reward((draws, weights), context, action)
+        return jax.vmap(reward)(draws), over_draws(model, reward, draws), average
+
+    each, shared, average = jax.jit(ways)(jr.normal(jr.key(0), (6, 4)))
     np.testing.assert_allclose(shared, each, rtol=1e-5)
-    average = AverageReward(model, 6).mean_reward((draws, weights), context, action)
     assert float(average) == pytest.approx(float(weights @ each), abs=1e-5)
 
 
