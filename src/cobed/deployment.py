@@ -12,7 +12,7 @@ from cobed.compilation import lean_jit
 from cobed.errors import ProblemError
 from cobed.inference.base import Posterior
 from cobed.models.average import AverageReward
-from cobed.models.base import AbstractModel, HasBestAction
+from cobed.models.base import AbstractModel, HasBestAction, over_draws
 from cobed.optimum import AbstractOptimum, Best, Grid, choose_optimum
 from cobed.problem import Problem
 from cobed.spaces import Box, label_columns
@@ -70,11 +70,23 @@ class Chooser(eqx.Module):
     hull: HullReward | None
     hull_optimum: Grid
 
-    def __init__(self, model: AbstractModel, contexts: Float[Array, "T C"], num_draws: int):
-        """For posteriors of `num_draws` draws; `contexts` serve to probe for linearity in the action."""
+    def __init__(
+        self,
+        model: AbstractModel,
+        contexts: Float[Array, "T C"],
+        num_draws: int,
+        optimum: AbstractOptimum | None = None,
+    ):
+        """For posteriors of `num_draws` draws; `contexts` serve to probe for linearity in the action.
+
+        `optimum` is the way to the best action of one draw. Where that is a grid, the average is searched on the same.
+        """
         self.average = AverageReward(model, num_draws)
-        # The probe for linearity needs few draws.
-        self.optimum = choose_optimum(AverageReward(model, 4), contexts)
+        if isinstance(optimum, Grid) and not isinstance(model, HasBestAction):
+            self.optimum = optimum
+        else:
+            # The probe for linearity needs few draws.
+            self.optimum = choose_optimum(AverageReward(model, 4), contexts)
         self.hull, self.hull_optimum = None, Grid(num_points=24, num_refinements=12)
         if isinstance(self.optimum, Grid) and isinstance(model, HasBestAction) and isinstance(model.action_space, Box):
             self.hull = HullReward(self.average)
@@ -133,7 +145,7 @@ def deploy(posterior: Posterior, problem: Problem | AbstractModel, targets: Any 
         raise ProblemError("deploy(posterior, model) needs the targets to act in: pass targets of shape (T, C).")
     else:
         problem = Problem(problem, targets, targets)
-    chooser = Chooser(problem.model, problem.targets, posterior.num_draws)
+    chooser = Chooser(problem.model, problem.targets, posterior.num_draws, problem.optimum)
     actions, rewards, best = jax.tree.map(np.asarray, _act(chooser, problem, posterior.params, posterior.weights))
     weights = np.asarray(posterior.weights, np.float64)
     expected = weights @ rewards.astype(np.float64)
@@ -163,8 +175,8 @@ def _act(
 
     def at(target: Float[Array, " C"]) -> tuple[Array, Array, Array]:
         _, action = chooser(params, weights, target)
-        rewards = jax.vmap(lambda psi: problem.model.mean_reward(psi, target, action))(params)
-        best = jax.vmap(lambda psi: problem.optimum(problem.model, psi, target)[0])(params)
+        rewards = over_draws(problem.model, lambda psi: problem.model.mean_reward(psi, target, action), params)
+        best = over_draws(problem.model, lambda psi: problem.optimum(problem.model, psi, target)[0], params)
         return action, rewards, best
 
     # One target after another: a grid over thousands of draws is large.

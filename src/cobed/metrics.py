@@ -7,6 +7,7 @@ worlds, the noise and the luck of the sampler depend on the key alone, so design
 import dataclasses
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -18,6 +19,9 @@ from cobed.deployment import Chooser
 from cobed.errors import ProblemError
 from cobed.inference import choose_sampler
 from cobed.inference.base import AbstractSampler, effective_size, systematic
+from cobed.models.base import AbstractModel, over_draws
+from cobed.models.contract import bind_context_dim
+from cobed.optimum import AbstractOptimum, check_optimum, choose_optimum
 from cobed.problem import Problem
 from cobed.types import Array, Key
 
@@ -68,6 +72,13 @@ class Scores:
         return self.regret.num_worlds
 
 
+class Truth(eqx.Module):
+    """Where worlds come from, and the way to their max-values."""
+
+    model: AbstractModel
+    optimum: AbstractOptimum
+
+
 def evaluate(
     key: Key[Array, ""],
     problem: Problem,
@@ -77,11 +88,13 @@ def evaluate(
     num_draws: int = 256,
     sampler: AbstractSampler | None = None,
     batch_size: int | None = None,
+    worlds: AbstractModel | None = None,
 ) -> Scores:
     """Scores of the design `actions` (D, A) over `num_worlds` worlds.
 
     `num_draws` of each world's posterior are used to decide; `sampler` is chosen to fit the model where it is None.
-    `batch_size` worlds are computed at once: memory against speed.
+    `batch_size` worlds are computed at once: memory against speed. `worlds` is the model that the truth and the outcomes
+    are drawn from, where that is not the problem's own, by which the decisions are always made.
     """
     if num_worlds < 2:
         raise ProblemError(f"num_worlds must be at least 2, to have a mean and its error; got {num_worlds}.")
@@ -94,25 +107,48 @@ def evaluate(
     else:
         sampler.require_fit(problem.model, design)
     num_draws = min(num_draws, sampler.num_draws)
-    chooser = Chooser(problem.model, problem.targets, num_draws)
+    chooser = Chooser(problem.model, problem.targets, num_draws, problem.optimum)
+    truth = Truth(problem.model, problem.optimum) if worlds is None else _truth(problem, worlds)
     if batch_size is None:
         cost = num_draws * problem.num_targets * chooser.optimum.num_evaluations(chooser.average)
         # About 8 MB of rewards at once: measured on a CPU, larger batches leave its cache and are slower.
         batch_size = int(np.clip(2**21 // cost, 1, 64))
-    values = _evaluate(key, problem, design, sampler, chooser, num_worlds, num_draws, min(batch_size, num_worlds))
-    worlds, quality = jax.tree.map(np.asarray, values)
+    batch_size = min(batch_size, num_worlds)
+    values = _evaluate(key, problem, truth, design, sampler, chooser, num_worlds, num_draws, batch_size)
+    found, quality = jax.tree.map(np.asarray, values)
     space = problem.model.action_space
     diagnostics = {name: float(np.mean(value)) for name, value in quality.items()}
     return Scores(
-        regret=Score(worlds["regret"]),
-        mse_m=Score(worlds["mse_m"]),
-        mse_m_plug_in=Score(worlds["mse_m_plug_in"]),
-        hit_rate=None if space.continuous else Score(worlds["hit"]),
-        mse_a=Score(worlds["mse_a"]) if space.continuous else None,
+        regret=Score(found["regret"]),
+        mse_m=Score(found["mse_m"]),
+        mse_m_plug_in=Score(found["mse_m_plug_in"]),
+        hit_rate=None if space.continuous else Score(found["hit"]),
+        mse_a=Score(found["mse_a"]) if space.continuous else None,
         sampler=sampler.name,
         diagnostics=diagnostics,
         warnings=_doubts(sampler, quality),
     )
+
+
+def _truth(problem: Problem, worlds: AbstractModel) -> Truth:
+    """Worlds of another model, with max-values found as the problem finds them where that fits."""
+    if not isinstance(worlds, AbstractModel):
+        raise ProblemError(f"worlds is a {type(worlds).__name__}; the model to draw worlds from is expected.")
+    space, other, width = problem.model.action_space, worlds.action_space, problem.contexts.shape[1]
+    if not eqx.tree_equal(space, other):
+        raise ProblemError(
+            f"worlds has the actions {other} and the problem {space}. Both must offer the same, in the same order."
+        )
+    if worlds.context_dim is not None and worlds.context_dim != width:
+        raise ProblemError(
+            f"worlds has {worlds.context_dim} context column(s) and the problem {width}. Both must describe a unit alike."
+        )
+    worlds = bind_context_dim(worlds, width)
+    try:
+        check_optimum(problem.optimum, worlds, problem.targets)
+    except ProblemError:
+        return Truth(worlds, choose_optimum(worlds, problem.targets))
+    return Truth(worlds, problem.optimum)
 
 
 def paired_difference(first: Score, second: Score) -> Score:
@@ -128,6 +164,7 @@ def paired_difference(first: Score, second: Score) -> Score:
 def _evaluate(
     key: Key[Array, ""],
     problem: Problem,
+    truth: Truth,
     design: Data,
     sampler: AbstractSampler,
     chooser: Chooser,
@@ -139,8 +176,8 @@ def _evaluate(
 
     def one(key: Key[Array, ""]) -> tuple[dict[str, Array], dict[str, Array]]:
         world_key, noise_key, infer_key, thin_key = jr.split(key, 4)
-        world = problem.sample_world(world_key)
-        outcomes = problem.sample_outcomes(noise_key, world, design.actions)
+        world = truth.model.sample_prior(world_key)
+        outcomes = truth.model.sample_outcomes(noise_key, world, design.contexts, design.actions)
         draws = sampler.draw(infer_key, problem.model, design.with_outcomes(outcomes))
         params, log_weights = draws.params, draws.log_weights
         if num_draws < sampler.num_draws:
@@ -149,9 +186,9 @@ def _evaluate(
         weights = jax.nn.softmax(log_weights)
         plug_in, chosen = jax.vmap(lambda target: chooser(params, weights, target))(problem.targets)
         # The posterior mean of m* itself: the mean of the draws' own maxima.
-        estimate = weights @ jax.vmap(lambda psi: problem.best(psi)[0])(params)
-        values, best = problem.best(world)
-        earned = jax.vmap(problem.model.mean_reward, in_axes=(None, 0, 0))(world, problem.targets, chosen)
+        estimate = weights @ over_draws(problem.model, lambda psi: problem.best(psi)[0], params)
+        values, best = jax.vmap(lambda target: truth.optimum(truth.model, world, target))(problem.targets)
+        earned = jax.vmap(truth.model.mean_reward, in_axes=(None, 0, 0))(world, problem.targets, chosen)
         scores = {
             "regret": jnp.mean(values - earned),
             "mse_m": jnp.mean((estimate - values) ** 2),

@@ -85,9 +85,8 @@ class Grid(AbstractOptimum):
             raise ProblemError(f"A grid needs at least 2 points and no negative number of refinements, got {self!r}.")
 
     def __call__(self, model, params, context):
-        grid, spacing = _grid(model.action_space, self.num_points)
-        combinations = model.action_space.enumerate_discrete()
-        candidates = jnp.asarray((combinations[:, None, :] + grid[None, :, :]).reshape(-1, grid.shape[1]))
+        _, spacing = _grid(model.action_space, self.num_points)
+        candidates = jnp.asarray(action_grid(model.action_space, self.num_points))
         value, action = _best_of(model, params, context, candidates)
         moves = jnp.asarray(np.concatenate([np.diag(spacing), -np.diag(spacing)]))
         reach = float(np.linalg.norm(spacing))
@@ -123,8 +122,7 @@ def choose_optimum(model: AbstractModel, contexts: Float[Array, "D C"]) -> Abstr
         return Enumeration()
     if isinstance(space, Box) and space.bounded and is_linear_in_action(model, contexts):
         return LinearProgram()
-    dims = len(space.continuous)
-    return Grid(num_points=128 if dims == 1 else 512 if dims == 2 else 2048)
+    return Grid(num_points=_enough_points(space))
 
 
 def check_optimum(optimum: AbstractOptimum, model: AbstractModel, contexts: Float[Array, "D C"]) -> None:
@@ -148,6 +146,19 @@ def check_optimum(optimum: AbstractOptimum, model: AbstractModel, contexts: Floa
         raise ProblemError(
             "optimum=Enumeration() needs discrete actions. Use Grid() for spaces with continuous entries."
         )
+
+
+def action_grid(space: AbstractSpace, num_points: int | None = None) -> Float[np.ndarray, "J A"]:
+    """Actions to choose from: every discrete combination, each with `num_points` over the continuous entries if any."""
+    combinations = space.enumerate_discrete()
+    if not space.continuous:
+        return combinations
+    grid, _ = _grid(space, _enough_points(space) if num_points is None else num_points)
+    return (combinations[:, None, :] + grid[None, :, :]).reshape(-1, space.dim)
+
+
+def _enough_points(space: AbstractSpace) -> int:
+    return {1: 128, 2: 512}.get(len(space.continuous), 2048)
 
 
 def is_linear_in_action(model: AbstractModel, contexts: Float[Array, "D C"], num_probes: int = 64) -> bool:
@@ -175,8 +186,11 @@ def is_linear_in_action(model: AbstractModel, contexts: Float[Array, "D C"], num
 def _best_of(model: AbstractModel, params: Params, context: Float[Array, " C"], actions: Float[Array, "N A"]) -> Best:
     rewards = jax.vmap(lambda action: model.mean_reward(params, context, action))(actions)
     # A reward that is not a number (0 log 0 at a bound, say) never wins.
-    winner = jnp.argmax(jnp.where(jnp.isnan(rewards), -jnp.inf, rewards))
-    return rewards[winner], actions[winner]
+    missing = jnp.isnan(rewards)
+    comparable = jnp.where(missing, -jnp.inf, rewards)
+    # The largest by itself, not by its place: where only the value is used, no place is looked for, which takes longer.
+    value = jnp.where(jnp.all(missing), jnp.nan, jnp.max(comparable))
+    return value, actions[jnp.argmax(comparable)]
 
 
 def _grid(space: AbstractSpace, num_points: int) -> tuple[np.ndarray, np.ndarray]:

@@ -12,11 +12,13 @@ from cobed.data import Data
 from cobed.errors import ModelError, ProblemError
 from cobed.inference.base import AbstractSampler, Draws, Posterior
 from cobed.inference.conjugate import Conjugate
+from cobed.inference.gaussian_process import GaussianProcessPosterior
 from cobed.inference.importance import Importance
 from cobed.inference.nuts import NUTS
 from cobed.inference.smc import TemperedSMC
 from cobed.models.base import AbstractGaussianModel, AbstractModel
 from cobed.models.contract import bind_context_dim
+from cobed.models.gaussian_process import GaussianProcess
 from cobed.types import Array, Key
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "AbstractSampler",
     "Conjugate",
     "Draws",
+    "GaussianProcessPosterior",
     "Importance",
     "Posterior",
     "TemperedSMC",
@@ -31,8 +34,14 @@ __all__ = [
     "infer",
 ]
 
-Method = Literal["auto", "conjugate", "importance", "smc", "nuts"]
-METHODS = {"conjugate": Conjugate, "importance": Importance, "smc": TemperedSMC, "nuts": NUTS}
+Method = Literal["auto", "conjugate", "gaussian process", "importance", "smc", "nuts"]
+METHODS = {
+    "conjugate": Conjugate,
+    "gaussian process": GaussianProcessPosterior,
+    "importance": Importance,
+    "smc": TemperedSMC,
+    "nuts": NUTS,
+}
 # Above this many numbers in psi a cloud of draws says too little about their covariance.
 MAX_SMC_DIM = 50
 # A residual that the noise produces with a smaller probability, in any row, is reported.
@@ -71,9 +80,10 @@ def choose_sampler(model: AbstractModel, data: Data, num_draws: int | None = Non
 
     `num_draws` are wanted of each posterior. The moves of SMC need a cloud of at least 512, importance sampling 20,000.
     """
-    candidates: list[AbstractSampler] = [Conjugate(), TemperedSMC()]
+    exact = _exact(model)
+    candidates: list[AbstractSampler] = [exact(), TemperedSMC()]
     if num_draws is not None:
-        candidates = [Conjugate(2 * -(-num_draws // 2)), TemperedSMC(max(num_draws, 512))]
+        candidates = [exact(2 * -(-num_draws // 2)), TemperedSMC(max(num_draws, 512))]
     reasons = []
     for sampler in [*candidates, Importance()]:
         problem = sampler.unfit(model, data)
@@ -90,7 +100,7 @@ def _escalate(key: Key[Array, ""], model: AbstractModel, data: Data) -> Posterio
     tried: list[Posterior] = []
     reasons: list[str] = []
     for sampler, why in [
-        (Conjugate(), "the posterior is Gaussian and known in closed form."),
+        (_exact(model)(), "the posterior is Gaussian and known in closed form."),
         (Importance(), "the weights of the prior draws pass the checks of effective size and Pareto k."),
         (TemperedSMC(), "the prior has a density and psi is small; the draws reached the posterior and moved freely."),
         (TemperedSMC(16_384), "the prior has a density and psi is small; 2,048 draws were too few."),
@@ -104,7 +114,7 @@ def _escalate(key: Key[Array, ""], model: AbstractModel, data: Data) -> Posterio
             continue
         key, own = jr.split(key)
         posterior = sampler.posterior(own, model, data)
-        exact = isinstance(sampler, Conjugate)
+        exact = isinstance(sampler, Conjugate | GaussianProcessPosterior)
         if exact or not posterior.warnings:
             return dataclasses.replace(posterior, reason=" ".join([f"{sampler.name}: {why}", *reasons]))
         reasons.append(f"{sampler.name} was not good enough: {posterior.warnings[0]}")
@@ -114,6 +124,11 @@ def _escalate(key: Key[Array, ""], model: AbstractModel, data: Data) -> Posterio
     # All have complaints. The effective size of prior draws means little when their weights have collapsed, so they come last.
     best = max(tried, key=lambda posterior: (posterior.method != "importance", posterior.ess))
     return dataclasses.replace(best, reason=f"{best.method}: the best of those that apply. " + " ".join(reasons))
+
+
+def _exact(model: AbstractModel) -> type[Conjugate] | type[GaussianProcessPosterior]:
+    """The exact posterior that could fit the model."""
+    return GaussianProcessPosterior if isinstance(model, GaussianProcess) else Conjugate
 
 
 def _dim(model: AbstractModel) -> int:

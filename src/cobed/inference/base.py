@@ -17,7 +17,7 @@ import numpy as np
 from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.errors import ModelError, ProblemError
-from cobed.models.base import AbstractLikelihoodModel, AbstractModel
+from cobed.models.base import AbstractLikelihoodModel, AbstractModel, over_draws
 from cobed.types import Array, Float, Int, Key, Params
 
 
@@ -118,10 +118,7 @@ class Posterior:
         self, model: AbstractModel, contexts: Float[Array, "T C"], actions: Float[Array, "T A"]
     ) -> Float[Array, "N T"]:
         """E[y | a_t, c_t, psi] for every draw."""
-        rows = jax.vmap(model.mean_reward, in_axes=(None, 0, 0))
-        return jax.jit(jax.vmap(rows, in_axes=(0, None, None)))(
-            self.params, jnp.asarray(contexts), jnp.asarray(actions)
-        )
+        return _mean_rewards(model, self.params, jnp.asarray(contexts), jnp.asarray(actions))
 
     def resample(self, key: Key[Array, ""], num_draws: int) -> "Posterior":
         """`num_draws` draws of equal weight, each independent given this posterior."""
@@ -130,6 +127,14 @@ class Posterior:
         chosen = jr.categorical(key, self.log_weights, shape=(num_draws,))
         params = jax.tree.map(lambda leaf: leaf[chosen], self.params)
         return dataclasses.replace(self, params=params, log_weights=jnp.zeros(num_draws))
+
+
+@lean_jit
+def _mean_rewards(
+    model: AbstractModel, params: Params, contexts: Float[Array, "T C"], actions: Float[Array, "T A"]
+) -> Float[Array, "N T"]:
+    rows = jax.vmap(model.mean_reward, in_axes=(None, 0, 0))
+    return over_draws(model, lambda psi: rows(psi, contexts, actions), params)
 
 
 def data_log_likelihood(model: AbstractModel, params: Params, data: Data) -> Float[Array, ""]:

@@ -3,18 +3,23 @@
 from cobed.models.base import AbstractGaussianModel, AbstractLikelihoodModel, AbstractModel, HasBestAction
 from cobed.models.continuous import ContinuousExample
 from cobed.models.discrete import DiscreteExample
+from cobed.models.gaussian_process import GaussianProcess
+from cobed.models.kernels import RBF, Matern
 from cobed.models.linear import LinearGaussian
 from cobed.models.numpyro import from_numpyro
 from cobed.models.simulator import from_simulator
 
 __all__ = [
+    "RBF",
     "AbstractGaussianModel",
     "AbstractLikelihoodModel",
     "AbstractModel",
     "ContinuousExample",
     "DiscreteExample",
+    "GaussianProcess",
     "HasBestAction",
     "LinearGaussian",
+    "Matern",
     "from_numpyro",
     "from_simulator",
 ]

@@ -3,11 +3,13 @@
 A model must offer `sample_prior`, `mean_reward` and `sample_outcome`. Everything else is a capability that the engine
 uses where it finds it: a likelihood (`AbstractLikelihoodModel`), a best action in closed form (`HasBestAction`), and,
 for inference, the density (`HasLogPrior`), the bounds (`HasPriorBounds`) or the Gaussian moments (`HasGaussianPrior`)
-of the prior; for the value of an experiment in closed form, the mean of a Gaussian posterior (`HasPosteriorMean`).
+of the prior; for the value of an experiment in closed form, the mean of a Gaussian posterior (`HasPosteriorMean`); for
+designs by covariances, the moments of the rewards (`HasRewardMoments`); for cheap decisions, `HasAverageParams`.
 """
 
 import abc
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -121,3 +123,46 @@ class HasPosteriorMean(Protocol):
         posterior mean will be. Differentiable in the actions.
         """
         ...
+
+
+@runtime_checkable
+class HasRewardMoments(Protocol):
+    """A model whose rewards are jointly Gaussian. A point is a context and an action laid end to end."""
+
+    def moments(
+        self, contexts: Float[Array, "N C"], actions: Float[Array, "N A"]
+    ) -> tuple[Float[Array, " N"], Float[Array, "N N"]]:
+        """Mean and covariance of E[y | a, c, psi] at N pairs, before the experiment."""
+        ...
+
+    def covariance(self, points: Float[Array, "N X"], others: Float[Array, "M X"]) -> Float[Array, "N M"]:
+        """Covariance of the rewards at two sets of points, before the experiment."""
+        ...
+
+
+@runtime_checkable
+class HasAverageParams(Protocol):
+    """A model whose reward is affine in psi, so that an average of rewards is the reward of an average psi."""
+
+    def average_params(self, draws: Params, weights: Float[Array, " N"]) -> Params:
+        """The psi whose reward is the weighted average of the rewards of the draws, stacked N."""
+        ...
+
+
+@runtime_checkable
+class HasSharedParams(Protocol):
+    """A model with numbers in psi that are alike in all draws of one posterior."""
+
+    def shared_params(self, params: Params) -> Params:
+        """A tree of the structure of psi: True for the leaves that all draws share."""
+        ...
+
+
+def over_draws(model: AbstractModel, function: Callable[[Params], Any], draws: Params) -> Any:
+    """`function` of every draw of one posterior, stacked N. What the draws share is computed once."""
+    if not isinstance(model, HasSharedParams):
+        return jax.vmap(function)(draws)
+    shared = model.shared_params(draws)
+    axes = jax.tree.map(lambda common: None if common else 0, shared)
+    first = jax.tree.map(lambda common, leaf: leaf[0] if common else leaf, shared, draws)
+    return jax.vmap(function, in_axes=(axes,))(first)
