@@ -84,7 +84,7 @@ def draw_pool(
     num_chunks = -(-size // chunk)
     fresh = FreshDraws(problem)
     draws = _draw_chunks(fresh, jr.split(key, num_chunks), chunk)
-    return Pool(*jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:size], draws))
+    return Pool(*jax.tree.map(lambda leaf: jax.lax.collapse(leaf, 0, 2)[:size], draws))
 
 
 @lean_jit

@@ -10,8 +10,12 @@ import pytest
 from cobed.data import Data
 from cobed.errors import ModelError
 from cobed.models import RBF, GaussianProcess, Matern
+from cobed.models.average import AverageReward
+from cobed.models.base import HasPosteriorMean, HasRewardMoments, over_draws
 from cobed.models.contract import check_model
 from cobed.optimum import Grid
+from cobed.pool import draw_pool
+from cobed.problem import Problem
 from cobed.spaces import Box, Discrete, Product
 
 LENGTH, VARIANCE, NOISE, MEAN = 0.6, 1.7, 0.2, 0.4
@@ -94,6 +98,11 @@ def test_posterior_mean_is_the_direct_formula(num_rows):
     expected, _ = exact_moments([*seen, Data(design.contexts, design.actions, outcomes)], GRID)
     params = eqx.filter_jit(model.posterior_mean)(design.contexts, design.actions, jnp.asarray(surprise, jnp.float32))
     np.testing.assert_allclose(rewards(model, params, GRID), expected, atol=2e-5)
+
+
+def test_the_process_has_the_capabilities_designs_ask_for():
+    assert isinstance(process(), HasPosteriorMean)
+    assert isinstance(process(), HasRewardMoments)
 
 
 def test_posterior_mean_factorises_once_for_many_surprises():
@@ -256,3 +265,31 @@ def test_five_thousand_observations_are_solved():
     assert float(mean[0]) == pytest.approx(np.sin(1.5) + 0.2, abs=0.01)
     draw = eqx.filter_jit(model.sample_prior)(jr.key(0))
     assert float(model.mean_reward(draw, jnp.array([0.5]), jnp.array([0.2]))) == pytest.approx(float(mean[0]), abs=0.1)
+
+
+def test_the_average_function_has_the_average_reward():
+    """With and without the shortcut of decisions, and with the shared points passed once."""
+    model, design = process(num_features=64), rows(4, seed=3)
+    weights = jnp.arange(1.0, 7.0) / 21
+    context, action = jnp.array([0.2]), jnp.array([-0.4])
+
+    def reward(psi):
+        return model.mean_reward(psi, context, action)
+
+    def ways(surprises):
+        draws = jax.vmap(lambda s: model.posterior_mean(design.contexts, design.actions, s))(surprises)
+        average = AverageReward(model, 6).mean_reward((draws, weights), context, action)
+        return jax.vmap(reward)(draws), over_draws(model, reward, draws), average
+
+    each, shared, average = jax.jit(ways)(jr.normal(jr.key(0), (6, 4)))
+    np.testing.assert_allclose(shared, each, rtol=1e-5)
+    assert float(average) == pytest.approx(float(weights @ each), abs=1e-5)
+
+
+def test_functions_are_kept_in_a_pool():
+    """Draws of a process without observations have leaves of length zero."""
+    problem = Problem(process(0, num_features=16), np.zeros((2, 1)), np.zeros((1, 1)), optimum=Grid(8, 0))
+    pool = draw_pool(jr.key(0), problem, 6, chunk=4)
+    assert pool.params.weights.shape == (6, 16)
+    assert pool.params.extra_points.shape == (6, 0, 2)
+    assert pool.max_values.shape == (6, 1)

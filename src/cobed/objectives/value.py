@@ -25,7 +25,7 @@ from cobed.problem import Problem
 from cobed.spaces import Box
 from cobed.types import Array, Float, Params
 
-NUM_POINTS = 1024
+NUM_POINTS, NUM_DRAWS = 1024, 128
 
 
 class ExperimentValue(AbstractObjective):
@@ -51,13 +51,13 @@ class ExperimentValue(AbstractObjective):
 
     @classmethod
     def build(
-        cls, problem: Problem, belief: HasPosteriorMean, temperature: Temperature, num_draws: int = NUM_POINTS
+        cls, problem: Problem, belief: HasPosteriorMean, temperature: Temperature, num_draws: int = NUM_DRAWS
     ) -> "ExperimentValue":
-        """`num_draws` quasi-random points, or draws a step."""
+        """`num_draws` of the posterior mean a step, where draws are needed."""
         space = problem.model.action_space
         points = None
         if not space.continuous:
-            points = jnp.asarray(_normal_points(num_draws, len(space.enumerate_discrete())))
+            points = jnp.asarray(_normal_points(NUM_POINTS, len(space.enumerate_discrete())))
         entrywise = isinstance(space, Box) and space.bounded and is_linear_in_action(problem.model, problem.targets)
         functionals = None
         if isinstance(belief, LinearBelief) and (entrywise or points is not None):
@@ -86,10 +86,13 @@ class ExperimentValue(AbstractObjective):
         if self.entrywise:
             return self._of_entries(actions, draw_key)
         surprises = jr.normal(key, (self.num_draws // 2, self.problem.num_contexts))
-        means = jax.vmap(lambda surprise: self._mean(actions, surprise))(jnp.concatenate([surprises, -surprises]))
-        best = jax.vmap(lambda psi: self.problem.best(psi)[0])(means)
-        now = self.problem.best(self._mean(actions, jnp.zeros(self.problem.num_contexts)))[0]
-        return jnp.mean(best - now)
+
+        def best(surprise):
+            # One function of the surprise: what does not depend on it is computed once for all draws.
+            return self.problem.best(self._mean(actions, surprise))[0]
+
+        now = best(jnp.zeros(self.problem.num_contexts))
+        return jnp.mean(jax.vmap(best)(jnp.concatenate([surprises, -surprises])) - now)
 
     def _mean(self, actions, surprise):
         return self.belief.posterior_mean(self.problem.contexts, actions, surprise)
@@ -128,7 +131,7 @@ class ExperimentValue(AbstractObjective):
         return None
 
     def resized(self, batch_size):
-        return dataclasses.replace(self, targets_per_step=self.problem.num_targets)
+        return dataclasses.replace(self, targets_per_step=self.problem.num_targets, num_draws=batch_size)
 
 
 def _action_rewards(problem: Problem, psi: Params) -> Float[Array, "T K"]:
