@@ -13,10 +13,11 @@ import jax.random as jr
 import numpy as np
 from scipy.stats import qmc
 
+from cobed.compilation import quick_jit
 from cobed.errors import ProblemError
 from cobed.models.base import AbstractModel, HasBestAction
 from cobed.spaces import AbstractSpace, Box, Product
-from cobed.types import Array, Float, Params
+from cobed.types import Array, Bool, Float, Params
 
 Best = tuple[Float[Array, ""], Float[Array, " A"]]
 
@@ -163,6 +164,13 @@ def _enough_points(space: AbstractSpace) -> int:
 
 def is_linear_in_action(model: AbstractModel, contexts: Float[Array, "D C"], num_probes: int = 64) -> bool:
     """Whether r(a) = r(0) + g . a at random worlds, contexts all along the list, random actions and both far corners."""
+    rows = contexts[np.linspace(0, contexts.shape[0] - 1, num_probes).round().astype(int)]
+    return bool(jnp.all(_probe_linear(model, rows)))
+
+
+@quick_jit
+def _probe_linear(model: AbstractModel, rows: Float[Array, "N C"]) -> Bool[Array, "N 6"]:
+    """Compiled once for each kind of model: every design that is evaluated asks."""
     space = model.action_space
     corners = [space.project(jnp.full(space.dim, bound)) for bound in (-jnp.inf, jnp.inf)]
 
@@ -179,8 +187,7 @@ def is_linear_in_action(model: AbstractModel, contexts: Float[Array, "D C"], num
         sizes = jnp.abs(rewards) + jnp.abs(at_zero) + jnp.abs(actions) @ jnp.abs(slopes)
         return jnp.abs(rewards - at_zero - actions @ slopes) <= 1e-4 * sizes + 1e-12
 
-    rows = contexts[np.linspace(0, contexts.shape[0] - 1, num_probes).round().astype(int)]
-    return bool(jnp.all(jax.jit(jax.vmap(gaps))(jr.split(jr.key(0), num_probes), rows)))
+    return jax.vmap(gaps)(jr.split(jr.key(0), rows.shape[0]), rows)
 
 
 def _best_of(model: AbstractModel, params: Params, context: Float[Array, " C"], actions: Float[Array, "N A"]) -> Best:

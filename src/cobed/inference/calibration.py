@@ -110,9 +110,8 @@ def _rank(key: Key[Array, ""], world: Params, params: Params, log_weights: Float
     truth = ravel_pytree(world)[0]
     mean = weights @ flat
     # Independent choices: draws that come in mirrored pairs would have ranks too near the middle.
-    choice_key, tie_key = jr.split(key)
-    chosen = flat[jr.categorical(choice_key, log_weights, shape=(num_draws,))]
+    chosen = flat[jr.categorical(key, log_weights, shape=(num_draws,))]
     # Numbers that can be exactly zero tie with their draws: any rank among those equal is as good as another.
     ties = jnp.sum(chosen == truth, axis=0)
-    rank = jnp.sum(chosen < truth, axis=0) + jr.randint(tie_key, ties.shape, 0, ties + 1)
+    rank = jnp.sum(chosen < truth, axis=0) + jr.randint(jr.fold_in(key, 1), ties.shape, 0, ties + 1)
     return rank, truth - mean, jnp.sqrt(weights @ (flat - mean) ** 2)

@@ -41,15 +41,16 @@ class Lasso(AbstractSampler):
     `tolerance`.
     """
 
-    penalty: float | Array
+    # An array, so that designs with different penalties share compiled code.
+    penalty: Float[Array, ""] = eqx.field(converter=jnp.asarray)
     positive: bool = eqx.field(static=True, default=False)
     tolerance: float = eqx.field(static=True, default=1e-5)
     max_iterations: int = eqx.field(static=True, default=1000)
     num_draws: int = eqx.field(static=True, default=1, init=False)
 
     def __check_init__(self):
-        if not isinstance(self.penalty, jax.Array) and not self.penalty > 0:
-            raise ProblemError(f"The penalty of a Lasso must be positive, got {self.penalty!r}.")
+        if not self.penalty > 0:
+            raise ProblemError(f"The penalty of a Lasso must be positive, got {float(self.penalty):g}.")
 
     @property
     def name(self) -> str:
