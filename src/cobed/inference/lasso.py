@@ -24,8 +24,8 @@ from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler, Draws
-from cobed.models.gaussian import is_affine, rewards_and_slopes
 from cobed.models.base import AbstractGaussianModel
+from cobed.models.gaussian import is_affine, rewards_and_slopes
 from cobed.problem import Problem
 from cobed.types import Array, Float, Key
 

@@ -25,8 +25,8 @@ from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler, Draws
-from cobed.models.gaussian import is_affine, rewards_and_slopes
 from cobed.models.base import AbstractGaussianModel, AbstractModel, HasSparsePrior
+from cobed.models.gaussian import is_affine, rewards_and_slopes
 from cobed.types import Array, Float, Key
 
 MIN_ESS = 400.0
