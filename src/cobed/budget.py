@@ -33,9 +33,11 @@ class Budget:
     where an action has a discrete part, else 1. The design rests for the first `design_delay` of the steps (None: 0.2 with
     discrete parts, else 0), until the critic's gradients mean something. A step simulates `batch_size` experiments, shared
     out over `num_samples` of the design (None: 4 where it is random, else 1). `design_rate` None is 0.1 for logits, 0.05 else.
+    Objectives without a network take `closed_form_steps`, from 16 starts where `num_starts` is None.
     """
 
     num_steps: int = 1_500
+    closed_form_steps: int = 400
     batch_size: int = 1_024
     num_starts: int | None = None
     settle_steps: int = 600
@@ -51,7 +53,14 @@ class Budget:
     temperature: Temperature = Temperature()  # noqa: RUF009 - frozen
 
     def __post_init__(self):
-        for field in ("num_steps", "settle_batch_size", "num_evaluation_batches", "batch_size", "num_starts"):
+        for field in (
+            "num_steps",
+            "closed_form_steps",
+            "settle_batch_size",
+            "num_evaluation_batches",
+            "batch_size",
+            "num_starts",
+        ):
             value, least = getattr(self, field), 2 if field in ("batch_size", "settle_batch_size") else 1
             if not (value is None and field == "num_starts") and not (isinstance(value, int) and value >= least):
                 raise BudgetError(f"Budget.{field} must be a whole number of at least {least}, got {value!r}.")
@@ -93,7 +102,10 @@ class Budget:
 
 
 BUDGETS = {
-    "smoke": Budget(num_steps=100, batch_size=128, num_starts=1, settle_steps=50, settle_batch_size=256, num_evaluation_batches=4),
+    "smoke": Budget(
+        num_steps=100, closed_form_steps=40, batch_size=128, num_starts=1, settle_steps=50, settle_batch_size=256,
+        num_evaluation_batches=4,
+    ),
     "quick": Budget(),
     "paper": Budget(
         num_steps=50_000, batch_size=2_048, num_starts=1, settle_steps=5_000, num_evaluation_batches=64, optimiser="adam",

@@ -7,13 +7,13 @@ that is at the regression, and learns what is not linear or not Gaussian about t
 from typing import Literal, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
 from cobed.critics import Layers, OutcomeLayer, check_sizes
 from cobed.errors import BudgetError
+from cobed.linalg import whitener
 from cobed.types import Array, Float, Key
 
 # Relative to the variance of each outcome: what keeps the regression solvable where outcomes are copies of each other.
@@ -21,12 +21,12 @@ RIDGE = 1e-5
 
 
 class Regression(NamedTuple):
-    """m given y is Normal(mean + (y - outcome_mean) @ slopes, root root^T)."""
+    """m given y is Normal(mean + (y - outcome_mean) @ slopes, S) with W S W^T = I for the lower triangular `whitener` W."""
 
     outcome_mean: Float[Array, " D"]
     mean: Float[Array, " R"]
     slopes: Float[Array, "D R"]
-    root: Float[Array, "R R"]
+    whitener: Float[Array, "R R"]
 
     @classmethod
     def fit(cls, outcomes: Float[Array, "B D"], values: Float[Array, "B R"]) -> "Regression":
@@ -34,18 +34,19 @@ class Regression(NamedTuple):
         centred, wanted = outcomes - outcome_mean, values - mean
         moments = centred.T @ centred / len(outcomes)
         ridge = RIDGE * jnp.trace(moments) / len(moments) + 1e-12
-        slopes = jnp.linalg.solve(moments + ridge * jnp.eye(len(moments)), centred.T @ wanted / len(outcomes))
+        white = whitener(moments + ridge * jnp.eye(len(moments)))
+        slopes = white.T @ (white @ (centred.T @ wanted)) / len(outcomes)
         rest = wanted - centred @ slopes
         spread = rest.T @ rest / len(outcomes)
-        root = jnp.linalg.cholesky(spread + RIDGE * jnp.trace(spread) / len(spread) * jnp.eye(len(spread)))
-        return cls(outcome_mean, mean, slopes, root)
+        spread += (RIDGE * jnp.trace(spread) / len(spread) + 1e-12) * jnp.eye(len(spread))
+        return cls(outcome_mean, mean, slopes, whitener(spread))
 
     def predict(self, outcomes: Float[Array, "B D"]) -> Float[Array, "B R"]:
         return self.mean + (outcomes - self.outcome_mean) @ self.slopes
 
 
 class ConditionalDensity(eqx.Module):
-    """q(m | y) = Normal(regression + root shift(y), root scale(y) scale(y)^T root^T), shift and scale by a network."""
+    """q(m | y): what is left of m after the regression, whitened, is Normal with shift and scale by a network."""
 
     outcome_layer: OutcomeLayer
     network: Layers
@@ -58,7 +59,7 @@ class ConditionalDensity(eqx.Module):
         """log q(m | y) for each pair."""
         regression = self.regression or Regression.fit(outcomes, values)
         predicted = regression.predict(outcomes)
-        rest = jax.scipy.linalg.solve_triangular(regression.root, (values - predicted).T, lower=True).T
+        rest = (values - predicted) @ regression.whitener.T
         hidden = self.outcome_layer(outcomes, weights) + predicted @ self.network.weights[0]
         num_entries = values.shape[1]
         shift, log_scale, lower = jnp.split(self.network.after_first(hidden), [num_entries, 2 * num_entries], axis=1)
@@ -68,7 +69,7 @@ class ConditionalDensity(eqx.Module):
             rows, columns = np.tril_indices(num_entries, -1)
             whitened = whitened.at[:, rows].add(lower * (rest - shift)[:, columns])
         whitened = whitened * jnp.exp(-log_scale)
-        logdet = jnp.sum(jnp.log(jnp.diagonal(regression.root))) + jnp.sum(log_scale, axis=1)
+        logdet = jnp.sum(log_scale, axis=1) - jnp.sum(jnp.log(jnp.diagonal(regression.whitener)))
         return -0.5 * jnp.sum(whitened**2, axis=1) - logdet - 0.5 * num_entries * np.log(2 * np.pi)
 
     def freeze(self, outcomes: Float[Array, "B D"], values: Float[Array, "B R"]) -> "ConditionalDensity":

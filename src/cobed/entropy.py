@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.special import digamma
 
+from cobed.linalg import log_det
 from cobed.types import Array, Float
 
 # An estimate is trusted where it changes by less than this, in nats, between an eighth of the draws and all of them.
@@ -81,12 +81,9 @@ def gaussian_information(
     moments = joint.T @ joint / batch
     # The ridge keeps the factorisation alive where entries are constant or copies of each other.
     moments = (1 - shrinkage) * moments + (shrinkage + 1e-6) * jnp.eye(sum(dims))
-    logdet = [_logdet(m) for m in (moments[: dims[0], : dims[0]], moments[dims[0] :, dims[0] :], moments)]
-    return 0.5 * (logdet[0] + logdet[1] - logdet[2]) - (0.0 if shrinkage else _excess(batch, *dims))
-
-
-def _logdet(matrix: Float[Array, "N N"]) -> Float[Array, ""]:
-    return 2 * jnp.sum(jnp.log(jnp.diagonal(jax.scipy.linalg.cholesky(matrix, lower=True))))
+    parts = (moments[: dims[0], : dims[0]], moments[dims[0] :, dims[0] :], moments)
+    first_part, second_part, whole = (log_det(part) for part in parts)
+    return 0.5 * (first_part + second_part - whole) - (0.0 if shrinkage else _excess(batch, *dims))
 
 
 def _excess(batch: int, *dims: int) -> float:

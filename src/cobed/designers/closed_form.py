@@ -85,10 +85,11 @@ def _climb(
     space, budget = run.problem.model.action_space, run.budget
     raw = jax.vmap(jax.vmap(space.to_raw))(designs)
     score_key, *keys = jr.split(key, 3)
-    first = max(1, round(FIRST_SHARE * budget.num_steps))
-    rounds = [(first, len(raw)), (budget.num_steps - first, max(1, round(KEPT * len(raw))))]
-    if len(raw) == 1:
-        rounds = [(budget.num_steps, 1)]
+    num_steps = budget.closed_form_steps
+    first = max(1, round(FIRST_SHARE * num_steps))
+    rounds = [(first, len(raw)), (num_steps - first, max(1, round(KEPT * len(raw))))]
+    if len(raw) == 1 or first == num_steps:
+        rounds = [(num_steps, len(raw))]
     run.expect(sum(num_steps * num for num_steps, num in rounds))
     history = np.zeros(0, np.float32)
     for number, (num_steps, num_kept) in enumerate(rounds):

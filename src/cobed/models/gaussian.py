@@ -12,6 +12,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from cobed.compilation import lean_jit
+from cobed.linalg import whitener
 from cobed.models.base import AbstractGaussianModel, AbstractModel, HasGaussianPrior, HasPosteriorMean
 from cobed.types import Array, Float, Key, Params
 
@@ -41,8 +42,7 @@ class LinearBelief(eqx.Module):
         _, slopes = rewards_and_slopes(self.model, contexts, actions, self.mean)
         scaled = slopes @ self.root / self.model.noise_std
         # y - E[y] = sigma L_y surprise with L_y L_y^T = I + B B^T, so E[psi | y] - mu = L B^T L_y^-T surprise.
-        lower = jnp.linalg.cholesky(jnp.eye(len(slopes)) + scaled @ scaled.T)
-        return jax.scipy.linalg.solve_triangular(lower, scaled @ self.root.T, lower=True)
+        return whitener(jnp.eye(len(slopes)) + scaled @ scaled.T) @ (scaled @ self.root.T)
 
 
 def find_belief(key: Key[Array, ""], model: AbstractModel, contexts: Float[Array, "D C"]) -> HasPosteriorMean | None:

@@ -17,6 +17,7 @@ import jax.random as jr
 import numpy as np
 
 from cobed.errors import ModelError
+from cobed.linalg import whitener
 from cobed.models.base import AbstractGaussianModel
 from cobed.models.kernels import AbstractKernel
 from cobed.models.marginal_likelihood import maximise_likelihood
@@ -185,8 +186,7 @@ class GaussianProcess(AbstractGaussianModel):
         noise = jnp.maximum(self.noise_std**2, LEAST_NOISE * self.kernel.variance)
         cov = self.kernel.matrix(points, points) - cross.T @ cross + noise * jnp.eye(points.shape[0])
         # The inverse, not a solve for each draw: a product of matrices is far quicker when there are thousands.
-        identity = jnp.eye(points.shape[0])
-        return Update(points, cross, jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(cov), identity, lower=True))
+        return Update(points, cross, whitener(cov))
 
     def correct(self, update: Update, draw: FunctionDraw, surprise: Float[Array, " D"]) -> FunctionDraw:
         """draw + k_O(., X) L^-T surprise, where k_O is the covariance given the observations."""
