@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cobed
-from cobed.models import LinearGaussian, discrete
+from cobed.models import LinearGaussian, continuous, discrete
 
 
 def oracle_features(context, action):
@@ -43,3 +43,8 @@ def linear_problem() -> cobed.Problem:
 def discrete_problem() -> cobed.Problem:
     contexts = discrete.contexts()
     return cobed.Problem(cobed.models.DiscreteExample(), contexts, -contexts)
+
+
+@pytest.fixture(scope="session")
+def continuous_problem() -> cobed.Problem:
+    return cobed.Problem(cobed.models.ContinuousExample(), continuous.contexts(6), continuous.targets(6))

@@ -32,13 +32,10 @@ def negentropy(values: Float[np.ndarray, "N R"], seed: int = 0) -> Negentropy:
     values = np.asarray(values, np.float64)
     normal = np.random.default_rng(seed).standard_normal(values.shape)
     for num_entries in range(values.shape[1], 0, -1):
-        white = _whiten(values[:, :num_entries])
-        if white is None:
+        white, like = _whiten(values[:, :num_entries]), _whiten(normal[:, :num_entries])
+        if white is None or like is None:
             continue
-        gaps = [
-            _log_distances(normal[:n, :num_entries]) - _log_distances(white[:n])
-            for n in (len(values) // 8, len(values))
-        ]
+        gaps = [_log_distances(like[:n]) - _log_distances(white[:n]) for n in (len(values) // 8, len(values))]
         few, many = (num_entries * gap.mean() for gap in gaps)
         error = num_entries * float(np.std(gaps[1], ddof=1) / np.sqrt(len(values)))
         if abs(many - few) < max(STABLE, 4 * np.sqrt(8) * error):

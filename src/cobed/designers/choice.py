@@ -13,7 +13,7 @@ from cobed.densities import Density
 from cobed.errors import BudgetError, NoDensityError
 from cobed.information import About, make_simulation
 from cobed.models.average import AverageReward
-from cobed.models.base import HasGaussianPrior, HasPosteriorMean
+from cobed.models.base import HasGaussianPrior
 from cobed.models.gaussian import find_belief
 from cobed.objectives import (
     AbstractObjective,
@@ -87,7 +87,7 @@ def _pick(key: Key[Array, ""], problem: Problem, about: About, network: Any) -> 
         if isinstance(network, kinds):
             return name, f"A {type(network).__name__} network was given."
     belief = find_belief(key, model, problem.contexts)
-    if isinstance(belief, HasPosteriorMean) and not _is_vague(model):
+    if belief is not None:
         if belief is model or isinstance(model, HasGaussianPrior):
             return (
                 "value",
@@ -97,16 +97,7 @@ def _pick(key: Key[Array, ""], problem: Problem, about: About, network: Any) -> 
             "value",
             "Rewards are affine in psi, so the value of the experiment follows from the moments of the prior.",
         )
-    if belief is not None:
-        return "linear-gaussian", (
-            "The model has seen no data: information is a safer aim than a value that depends on its prior."
-        )
     return "barber-agakov", "The model is not Gaussian: a density of m* given y is learned with the design."
-
-
-def _is_vague(model: Any) -> bool:
-    """Whether the belief is a default that nobody has compared with data: a process without observations."""
-    return getattr(model, "num_observations", 1) == 0
 
 
 def _build(

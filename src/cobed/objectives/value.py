@@ -89,8 +89,11 @@ class ExperimentValue(AbstractObjective):
         surprises = jr.normal(key, (self.num_draws // 2, self.problem.num_contexts))
 
         def best(surprise):
-            # One function of the surprise: what does not depend on it is computed once for all draws.
-            return self.problem.best(self._mean(actions, surprise))[0]
+            # One function of the surprise: what does not depend on it is computed once for all draws. The best reward
+            # changes with psi as if the best action stayed (envelope theorem), so the search needs no gradient.
+            psi = self._mean(actions, surprise)
+            decisions = self.problem.best(jax.lax.stop_gradient(psi))[1]
+            return jax.vmap(self.problem.model.mean_reward, in_axes=(None, 0, 0))(psi, self.problem.targets, decisions)
 
         now = best(jnp.zeros(self.problem.num_contexts))
         return jnp.mean(jax.vmap(best)(jnp.concatenate([surprises, -surprises])) - now)
