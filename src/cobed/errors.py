@@ -27,3 +27,15 @@ class AscentError(CobedError):
 
 class StorageError(CobedError):
     """A file that is missing, of another version, or not what it claims to be."""
+
+
+class SpecError(CobedError):
+    """A campaign.toml that cannot be used; each message names the file, the key, the value and what is allowed."""
+
+
+class TableError(CobedError):
+    """A table that cannot be used; each message names the file, the row, the column, the value and what is allowed."""
+
+
+class CampaignError(CobedError):
+    """Something asked of a campaign that it cannot do now, or constraints that no assignment can satisfy."""

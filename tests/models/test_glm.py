@@ -39,7 +39,7 @@ def test_numbers_are_scaled_to_one_and_have_squares_and_products():
     found = features(jnp.array([2.0]), jnp.array([3.0, 10.0]))
     np.testing.assert_allclose(found, [1, 2, 0.5, -1, 0.25, -0.5, 1, 1, -2], atol=1e-6)
     assert features.names(["age"], ["price", "size"]) == [
-        "baseline", "age", "price", "size", "price²", "price × size", "size²", "price × age", "size × age",
+        "baseline", "age", "price", "size", "price squared", "price by size", "size squared", "price by age", "size by age",
     ]  # fmt: skip
     np.testing.assert_allclose(features.by_kind(1, 2, 3, 4), [1, 2, 3, 3, 3, 3, 3, 4, 4])
 

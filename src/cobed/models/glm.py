@@ -69,10 +69,10 @@ class LinearFeatures(eqx.Module):
         if not isinstance(self.action_space, Discrete):
             rows, columns = np.triu_indices(self.action_space.dim)
             own += [
-                f"{actions[i]}²" if i == j else f"{actions[i]} × {actions[j]}"
+                f"{actions[i]} squared" if i == j else f"{actions[i]} by {actions[j]}"
                 for i, j in zip(rows, columns, strict=True)
             ]
-        return ["baseline", *contexts, *own, *(f"{action} × {name}" for action in actions for name in contexts)]
+        return ["baseline", *contexts, *own, *(f"{action} by {name}" for action in actions for name in contexts)]
 
 
 class GeneralisedLinear(AbstractLikelihoodModel):
