@@ -85,7 +85,7 @@ def _import_program(text: str, directory: Path | None) -> Any:
             sys.path.remove(place)
 
 
-def posterior_of(spec: CampaignSpec, model: AbstractModel, data: Data | None, seed: int) -> Posterior:
+def posterior_of(model: AbstractModel, data: Data | None, seed: int) -> Posterior:
     """What is known about psi after these outcomes; the prior where there are none."""
     key = jr.key(seed)
     if data is None:
