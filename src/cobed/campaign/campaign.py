@@ -24,6 +24,7 @@ from cobed.campaign.encoding import (
 from cobed.campaign.observe import Receipt, add_outcomes
 from cobed.campaign.spec import CampaignSpec, changed_sections, parse_spec, read_spec, spec_hash
 from cobed.campaign.store import Assignment, Round, Store
+from cobed.campaign.summary import where
 from cobed.campaign.tables import Complaints, Table, read_table
 from cobed.errors import CampaignError, SpecError, TableError
 
@@ -226,8 +227,7 @@ class Campaign:
 
     def posterior(self) -> "tuple[AbstractModel, Posterior]":
         """The model and what is known about its psi after all outcomes so far."""
-        with self.store.transaction() as connection:
-            encoding = self._encoding(connection)
+        encoding = self.encoding()
         if encoding is None:
             raise CampaignError("The campaign has seen no table yet. Design a round, or give it historical outcomes.")
         return self._posterior(encoding)
@@ -264,8 +264,7 @@ class Campaign:
             raise CampaignError(
                 "No outcome has come back yet, so there is nothing to deploy by. Add outcomes with `cobed observe`."
             )
-        with self.store.transaction() as connection:
-            encoding = self._encoding(connection)
+        encoding = self.encoding()
         assert encoding is not None  # outcomes are stored together with it
         contexts, cells = encode_contexts(self.spec, encoding, table)
         forbidden = forbidden_options(self.spec, cells, len(table)) if self.spec.constraints.forbid else None
@@ -278,6 +277,7 @@ class Campaign:
         if self.spec.action.options is not None:
             counts = pd.Series(words).value_counts()
             summary["counts"] = {name: int(counts.get(name, 0)) for name in self.spec.action.options}
+        summary["where"] = where(self.spec, cells, words)
         return self._with_columns(table, columns), summary
 
     # Where it stands.
@@ -329,7 +329,13 @@ class Campaign:
         with self.store.transaction() as connection:
             return kept.read_policies(connection)
 
+    def encoding(self) -> Encoding | None:
+        """How contexts become numbers; None before the first table."""
+        with self.store.transaction() as connection:
+            return self._encoding(connection)
+
     def rounds(self) -> list[Round]:
+        """All rounds with their summaries, history as round 0."""
         with self.store.transaction() as connection:
             return kept.read_rounds(connection)
 

@@ -145,7 +145,7 @@ class Table:
     ) -> np.ndarray:
         """Positions of the cells among `levels`; -1 where missing or not among them."""
         text = self.text(column)
-        places = pd.Categorical(text, categories=list(levels)).codes.astype(int)
+        places = pd.Index(levels, dtype=object).get_indexer_for(text)
         bad = places < 0
         if allow_missing:
             bad = bad & ~self.missing(column)
