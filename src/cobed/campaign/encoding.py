@@ -44,32 +44,25 @@ class Encoding:
 
 
 def fit_encoding(spec: CampaignSpec, tables: list[Table]) -> Encoding:
-    """The encoding of the first tables a campaign sees. Bad cells are told."""
+    """The encoding of the first tables a campaign sees. Bad cells are left out here: `encode_contexts` tells them."""
     scales: dict[str, tuple[float, float]] = {}
     levels: dict[str, tuple[str, ...]] = {}
-    complaints = [Complaints(table) for table in tables]
     for table in tables:
         table.require(list(spec.context), "a context column of campaign.toml")
     for name, column in spec.context.items():
         if column.type == "numeric":
-            values = np.concatenate([table.numbers(name, told) for table, told in zip(tables, complaints, strict=True)])
-            finite = values[np.isfinite(values)]
+            values = np.concatenate([table.numbers(name, Complaints(table)) for table in tables])
+            finite = values[np.abs(values) <= np.finfo(np.float32).max]
             deviation = float(finite.std()) if finite.size else 0.0
             # A constant column stays at zero.
             scales[name] = (float(finite.mean()) if finite.size else 0.0, deviation if deviation > 0 else 1.0)
         elif column.type == "categorical":
-            levels[name] = column.levels or _find_levels(name, tables, complaints)
-    for told in complaints:
-        told.tell()
+            levels[name] = column.levels or _find_levels(name, tables)
     return Encoding(scales, levels)
 
 
-def _find_levels(name: str, tables: list[Table], complaints: list[Complaints]) -> tuple[str, ...]:
-    found: set[str] = set()
-    for table, told in zip(tables, complaints, strict=True):
-        text = table.text(name)
-        told.add((text == "").to_numpy(), name, "Fill it, or write a level such as 'unknown'.")
-        found |= set(text[text != ""])
+def _find_levels(name: str, tables: list[Table]) -> tuple[str, ...]:
+    found = {value for table in tables for value in table.text(name).unique() if value}
     if len(found) > MAX_LEVELS:
         raise TableError(
             f"{tables[0].name}, column {name!r} has {len(found):,} different values; at most {MAX_LEVELS} are taken for "

@@ -18,7 +18,7 @@ from cobed.designers.cobed import design
 from cobed.designers.result import DesignResult
 from cobed.errors import SpecError
 from cobed.inference import Conjugate, infer
-from cobed.inference.base import Posterior
+from cobed.inference.base import Posterior, systematic
 from cobed.models.base import AbstractModel
 from cobed.models.conditioned import Conditioned, Pinned, without_gradient_gap
 from cobed.models.contract import bind_context_dim
@@ -136,7 +136,8 @@ def resampled(posterior: Posterior, num_draws: int, seed: int) -> Params:
     equal = np.ptp(np.asarray(posterior.log_weights)) == 0
     if equal:
         return thinned(posterior.params, num_draws)
-    return posterior.resample(jr.key(seed), num_draws).params
+    chosen = systematic(jr.key(seed), posterior.log_weights, num_draws)
+    return jax.tree.map(lambda leaf: leaf[chosen], posterior.params)
 
 
 def thinned(draws: Params, num_draws: int) -> Params:

@@ -6,6 +6,7 @@ asked for as something else, so ids such as 007 survive.
 
 import dataclasses
 import hashlib
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -206,10 +207,17 @@ def _read_csv(path: Path, name: str) -> tuple[pd.DataFrame, np.ndarray]:
         what = f"two columns called {twice[0]!r}" if twice[0] else "two columns without a name"
         raise TableError(f"{name}, row 1: the table has {what}. Rename or drop one of them.")
     # One column more than the heading has, to see rows that are too long; more than that pandas tells itself.
-    frame = pd.read_csv(
-        path, sep=separator, header=None, skiprows=1, names=[*names, None], index_col=False, skip_blank_lines=False,
-        on_bad_lines="error", **options,
-    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            frame = pd.read_csv(
+                path, sep=separator, header=None, skiprows=1, names=[*names, None], index_col=False,
+                skip_blank_lines=False, on_bad_lines="error", **options,
+            )  # fmt: skip
+        except pd.errors.ParserWarning as error:
+            raise TableError(
+                f"{name}: rows have more cells than the heading, {len(names)}. Quote cells that hold {separator!r}."
+            ) from error
     extra = frame.pop(frame.columns[-1])
     long = np.flatnonzero((extra.fillna("").astype(str).str.strip() != "").to_numpy())
     if len(long):
