@@ -3,6 +3,7 @@
 from cobed.models.base import AbstractGaussianModel, AbstractLikelihoodModel, AbstractModel, HasBestAction
 from cobed.models.continuous import ContinuousExample
 from cobed.models.discrete import DiscreteExample
+from cobed.models.glm import GeneralisedLinear
 from cobed.models.linear import LinearGaussian
 from cobed.models.numpyro import from_numpyro
 from cobed.models.simulator import from_simulator
@@ -13,6 +14,7 @@ __all__ = [
     "AbstractModel",
     "ContinuousExample",
     "DiscreteExample",
+    "GeneralisedLinear",
     "HasBestAction",
     "LinearGaussian",
     "from_numpyro",
