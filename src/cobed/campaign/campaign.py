@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -275,8 +276,8 @@ class Campaign:
         columns |= {name: np.asarray(getattr(chosen, name), float) for name in names}
         summary = {"rows": len(table), "single": action_words(self.spec, chosen.single[None])[0], **chosen.summary()}
         if self.spec.action.options is not None:
-            counts = pd.Series(words).value_counts()
-            summary["counts"] = {name: int(counts.get(name, 0)) for name in self.spec.action.options}
+            counts = Counter(words)
+            summary["counts"] = {name: counts[name] for name in self.spec.action.options}
         summary["where"] = where(self.spec, cells, words)
         return self._with_columns(table, columns), summary
 
@@ -288,18 +289,19 @@ class Campaign:
             rounds, outcomes = kept.read_rounds(connection), kept.read_outcomes(connection)
             counts = {r.id: len(kept.read_assignments(connection, r.id)) for r in rounds}
             num_policies = len(kept.read_policies(connection))
-        back = pd.Series([row.round for row in outcomes], dtype=int).value_counts()
+        back = Counter(row.round for row in outcomes)
         table = pd.DataFrame(
             {
                 "round": [r.id for r in rounds],
                 "what": ["history" if r.id == 0 else "designed" for r in rounds],
                 "created": [r.created for r in rounds],
                 "units": [counts[r.id] for r in rounds],
-                "outcomes": [int(back.get(r.id, 0)) for r in rounds],
+                "outcomes": [back[r.id] for r in rounds],
+                "waiting": [counts[r.id] - back[r.id] for r in rounds],
             }
         )
-        table["waiting"] = table["units"] - table["outcomes"]
-        return Status(self.spec.name, table, len(outcomes), int(table["waiting"].sum()), num_policies)
+        num_waiting = sum(counts.values()) - len(outcomes)
+        return Status(self.spec.name, table, len(outcomes), num_waiting, num_policies)
 
     def export(self) -> pd.DataFrame:
         """Everything as one table: a row for each unit of each round, with its context, what was planned and what came back."""

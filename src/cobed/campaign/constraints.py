@@ -115,7 +115,7 @@ def _solve(weights: np.ndarray, allowed: np.ndarray, rules: list[Rule]) -> np.nd
     answer = milp(
         weights.ravel(),
         constraints=limits,
-        bounds=Bounds(0, allowed.ravel().astype(float)),
+        bounds=Bounds(np.zeros(size), allowed.ravel().astype(float)),  # pyright: ignore[reportArgumentType]
         integrality=np.ones(size),
         options={"time_limit": 60, "mip_rel_gap": 0},
     )

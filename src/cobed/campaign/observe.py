@@ -127,7 +127,7 @@ def _history(
     if text is None:
         kept.write_meta(connection, "encoding", encoding.to_json())
     made = [
-        Assignment(ids[place], context, given[place], "unplanned")
+        Assignment(str(ids[place]), context, given[place], "unplanned")
         for place, context in zip(rows, rows_of(cells), strict=True)
     ]
     kept.write_round(connection, Round(0, kept.now(), "", spec.seed, 1, {"method": "history"}), made)

@@ -84,10 +84,9 @@ def choose_actions(
         chosen, own, p_best = _choose(model, ranking, draws, *map(jnp.asarray, (*filled, candidates)))
         own = np.asarray(own)[:count]
         blocks.append((np.asarray(chosen)[:count], own.mean(axis=1), *_interval(own), np.asarray(p_best)[:count]))
-    chosen, *columns = (np.concatenate(column) for column in zip(*blocks, strict=True))
-    return TargetPolicy(
-        candidates[chosen], *columns, **_compare(model, draws, contexts, candidates, allowed, chosen)
-    )  # fmt: skip
+    chosen, expected, low, high, p_best = (np.concatenate(column) for column in zip(*blocks, strict=True))
+    comparisons = _compare(model, draws, contexts, candidates, allowed, chosen)
+    return TargetPolicy(candidates[chosen], expected, low, high, p_best, **comparisons)
 
 
 @lean_jit

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from cobed.budget import Budget
@@ -88,7 +89,8 @@ def _repaired(
         for action in row.rejected:
             forbidden[place, options.index(action)] = True
     draws = resampled(posterior, REPAIR_DRAWS, spec.seed)
-    rewards = np.asarray(mean_rewards(model, draws, units.contexts, candidate_actions(model.action_space))).mean(axis=2)
+    candidates = jnp.asarray(candidate_actions(model.action_space))
+    rewards = np.asarray(mean_rewards(model, draws, jnp.asarray(units.contexts), candidates)).mean(axis=2)
     wanted = np.argmax(actions, axis=1)
     names = [row.unit for row in units.rows]
     chosen = repair_options(spec, wanted, rewards, forbidden, np.where(fixed, wanted, -1), names)

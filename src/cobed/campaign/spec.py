@@ -206,15 +206,15 @@ class CampaignSpec(_Section):
     """A whole campaign.toml."""
 
     name: Name = Field(description="What the campaign is called in its report.")
-    seed: Annotated[int, Field(ge=0, lt=2**31, strict=True)] = Field(0, description="Same seed, same design.")
+    seed: Annotated[int, Field(ge=0, lt=2**30, strict=True)] = Field(0, description="Same seed, same design.")
     units: UnitsSpec
     context: Annotated[dict[Name, ContextSpec], BeforeValidator(_short_form)] = Field(min_length=1)
     action: ActionSpec
     outcome: OutcomeSpec
-    model: ModelSpec = ModelSpec()
-    prior: PriorSpec = PriorSpec()
-    design: DesignSpec = DesignSpec()
-    constraints: ConstraintsSpec = ConstraintsSpec()
+    model: ModelSpec = Field(default_factory=lambda: ModelSpec.model_validate({}))
+    prior: PriorSpec = Field(default_factory=lambda: PriorSpec.model_validate({}))
+    design: DesignSpec = Field(default_factory=lambda: DesignSpec.model_validate({}))
+    constraints: ConstraintsSpec = Field(default_factory=lambda: ConstraintsSpec.model_validate({}))
 
     @model_validator(mode="after")
     def _fits_together(self):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Engine, event
+from sqlalchemy.exc import ArgumentError, DatabaseError
 
 from cobed import __version__
 from cobed.campaign import schema
@@ -93,7 +94,7 @@ class Store:
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except (sa.exc.OperationalError, sa.exc.DatabaseError) as error:
+        except DatabaseError as error:
             raise StorageError(f"{self.label}: the database says: {str(error.orig).strip()}") from error
 
 
@@ -246,7 +247,7 @@ def _migrate(connection: Connection, label: str) -> None:
 def _url(text: str) -> sa.URL:
     try:
         url = sa.make_url(text)
-    except sa.exc.ArgumentError as error:
+    except ArgumentError as error:
         raise StorageError(
             f"{text!r} is not a database. Allowed: a file name, sqlite:///FILE, or postgresql://USER@HOST/DATABASE."
         ) from error

@@ -110,15 +110,15 @@ class Table:
             whole = numbers.notna() & (numbers == numbers.round()) & (numbers.abs() < 2**53)
             text = numbers.astype(object).where(numbers.notna(), "").astype(str)
             text[whole] = numbers[whole].astype("int64").astype(str)
-            return text.astype(object)
+            return pd.Series(text, dtype=object)
         missing = values.isna()
-        return values.astype(str).str.strip().where(~missing, "").astype(object)
+        return pd.Series(values.astype(str).str.strip().where(~missing, ""), dtype=object)
 
     def numbers(self, column: str, complaints: Complaints, *, allow_missing: bool = False) -> np.ndarray:
         """A column as float64; cells that are no finite number are complained about."""
         values = self.frame[column].reset_index(drop=True)
         if not pd.api.types.is_numeric_dtype(values.dtype) or pd.api.types.is_bool_dtype(values.dtype):
-            values = pd.to_numeric(self.text(column), errors="coerce")
+            values = pd.Series(pd.to_numeric(self.text(column), errors="coerce"))
         array = values.to_numpy(dtype="float64", na_value=np.nan)
         # The engine computes in single precision.
         bad = ~(np.abs(array) <= np.finfo(np.float32).max)
@@ -190,7 +190,7 @@ def read_table(source: Any, name: str | None = None) -> Table:
 
 
 def _from_frame(frame: pd.DataFrame, name: str) -> Table:
-    hashes = pd.util.hash_pandas_object(frame.astype(str), index=False).to_numpy()
+    hashes = np.asarray(pd.util.hash_pandas_object(frame.astype(str), index=False))  # pyright: ignore[reportAttributeAccessIssue]
     digest = hashlib.sha256(hashes.tobytes() + repr([str(column) for column in frame.columns]).encode())
     return _checked(Table(frame, name, np.asarray(frame.index), digest.hexdigest()))
 

@@ -1,5 +1,6 @@
 """The commands of a campaign: init, check, design, observe, deploy, report, status, export. Thin: parse, call, print."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -99,11 +100,8 @@ def design(
     what = "as designed before" if known else "designed anew" if last.version > 1 else "designed"
     print(f"Round {last.id}, {what}: {len(frame)} units in {out}.")
     if campaign.spec.action.options is not None:
-        counts = frame[campaign.spec.action.column].value_counts()
-        print(
-            "Units by action: "
-            + ", ".join(f"{name} {int(counts.get(name, 0))}" for name in campaign.spec.action.options)
-        )
+        counts = Counter(frame[campaign.spec.action.column])
+        print("Units by action: " + ", ".join(f"{name} {counts[name]}" for name in campaign.spec.action.options))
     if last.summary["information"]:
         value, error = last.summary["information"]
         print(f"The outcomes will tell about the best rewards: at least {value:.3f} ± {error:.3f} nats.")

@@ -1,5 +1,6 @@
 """One page about a campaign, for everybody: what was tried on whom, what was learned, what to deploy where, how sure."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,9 @@ def write_report(campaign: Campaign, path: str | Path) -> Path:
         f"{spec.outcome.column!r} have come back, {status.num_waiting} are awaited."
     )
     warnings = _warnings(campaign, table)
-    if data is not None:
-        model, posterior = campaign.posterior()
-        warnings += posterior.warnings
+    known = None if data is None else campaign.posterior()
+    if known is not None:
+        warnings += known[1].warnings
     page.heading("Warnings" if warnings else "Nothing to warn of")
     for warning in dict.fromkeys(warnings):
         page.text(warning)
@@ -47,7 +48,7 @@ def write_report(campaign: Campaign, path: str | Path) -> Path:
     else:
         page.text("No unit has been assigned yet.")
     page.heading("Outcomes so far")
-    if data is None:
+    if data is None or known is None:
         page.text("No outcome has come back yet.")
         return page.write(path)
     page.table(outcomes_by_action(spec, table))
@@ -55,6 +56,7 @@ def write_report(campaign: Campaign, path: str | Path) -> Path:
         "Plain averages of what came back; units were not assigned at random, so compare with what follows.", note=True
     )
     page.heading("What was learned")
+    model, posterior = known
     draws = resampled(posterior, POLICY_DRAWS, spec.seed)
     page.figure(effects_figure(spec, model, draws, data))
     page.text(f"Posterior by {posterior.method}: {posterior.reason}", note=True)
@@ -72,10 +74,10 @@ def tried_figure(spec: CampaignSpec, table: pd.DataFrame) -> go.Figure:
     """How many units of each round got each action."""
     figure = go.Figure()
     if spec.action.options is not None:
-        counts = table.groupby(["round", spec.action.column]).size()
-        for place, (number, rows) in enumerate(counts.groupby(level=0)):
+        counts = Counter(zip(table["round"], table[spec.action.column], strict=True))
+        for place, number in enumerate(sorted({int(number) for number, _ in counts})):
             name = "history" if number == 0 else f"round {number}"
-            heights = [int(rows.get((number, option), 0)) for option in spec.action.options]
+            heights = [counts[number, option] for option in spec.action.options]
             figure.add_bar(x=list(spec.action.options), y=heights, name=name, marker_color=COLOURS[place % 8])
         figure.update_layout(barmode="group", yaxis_title="units", xaxis_type="category")
     else:
@@ -92,14 +94,28 @@ def tried_figure(spec: CampaignSpec, table: pd.DataFrame) -> go.Figure:
 def outcomes_by_action(spec: CampaignSpec, table: pd.DataFrame) -> pd.DataFrame:
     """Average outcome, its standard error and the number of units, by option; of numbers, by thirds of the first one."""
     column = spec.action.columns[0]
-    back = table.dropna(subset=[spec.outcome.column])
-    groups: Any = back[column]
+    back = table[table[spec.outcome.column].notna()]
+    values, groups = np.asarray(back[spec.outcome.column], float), np.asarray(back[column])
+    names = list(spec.action.options or ())
     if spec.action.options is None:
-        groups = pd.cut(groups, 3).astype(str)
-    found = back.groupby(groups)[spec.outcome.column].agg(["size", "mean", "sem"]).reset_index(names=column)
-    found["mean"] = found["mean"].map("{:.4g}".format)
-    found["sem"] = found["sem"].map(lambda value: "" if np.isnan(value) else f"{value:.2g}")
-    return found.rename(columns={"size": "units", "mean": f"average {spec.outcome.column}", "sem": "standard error"})
+        places = np.digitize(groups.astype(float), bounds := np.quantile(groups.astype(float), [1 / 3, 2 / 3]))
+        names = [f"below {bounds[0]:.4g}", f"{bounds[0]:.4g} to {bounds[1]:.4g}", f"above {bounds[1]:.4g}"]
+        groups = np.array(names, dtype=object)[places]
+    rows = []
+    for name in names:
+        own = values[groups == name]
+        average, error = (
+            f"{own.mean():.4g}" if own.size else "",
+            f"{_standard_error(own):.2g}" if own.size > 1 else "",
+        )
+        rows.append(
+            {column: name, "units": own.size, f"average {spec.outcome.column}": average, "standard error": error}
+        )
+    return pd.DataFrame(rows)
+
+
+def _standard_error(values: np.ndarray) -> float:
+    return float(values.std(ddof=1) / np.sqrt(values.size))
 
 
 def effects_figure(spec: CampaignSpec, model: AbstractModel, draws: Params, data: Data) -> go.Figure:
@@ -197,8 +213,7 @@ def _add_policy(page: Page, spec: CampaignSpec, policies: list[dict[str, Any]]) 
 
 def _warnings(campaign: Campaign, table: pd.DataFrame) -> list[str]:
     found = [warning for r in campaign.rounds() for warning in r.summary.get("warnings", [])]
-    if len(table) and not table["as_planned"].all():
-        found.append(
-            f"{int((~table['as_planned']).sum())} unit(s) got another action than planned. The posterior uses what they got."
-        )
+    others = sum(not planned for planned in table["as_planned"]) if len(table) else 0
+    if others:
+        found.append(f"{others} unit(s) got another action than planned. The posterior uses what they got.")
     return found
