@@ -129,9 +129,18 @@ def test_from_a_table_to_a_policy_with_every_kind_of_outcome(start, text, column
     assert campaign.status().num_waiting == 6
 
 
-@pytest.mark.parametrize(
-    "text", [BINARY, pytest.param(COUNTS, marks=pytest.mark.slow), pytest.param(PRICE, marks=pytest.mark.slow)]
-)
+def test_a_round_is_designed_in_earnest_from_outcomes(start, in_earnest):
+    campaign = start(BINARY)
+    campaign.add_outcomes(people(6, 500).assign(offer=["none", "5%"] * 3, visit=[0, 1] * 3))
+    assigned = campaign.recommend(people(5), budget=TINY)
+    assert set(assigned["offer"]) <= {"none", "5%", "10%"}
+    summary = campaign.rounds()[-1].summary
+    assert summary["method"] == "CO-BED"
+    assert np.isfinite(summary["information"]).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [BINARY, COUNTS, PRICE])
 def test_rounds_are_designed_before_and_after_outcomes_and_around_pins(start, in_earnest, text):
     campaign, units = start(text), people(5)
     assigned = campaign.recommend(units, budget=TINY)

@@ -273,7 +273,8 @@ class Campaign:
         chosen = choose_actions(model, resampled(posterior, POLICY_DRAWS, self.spec.seed), contexts, forbidden)
         words = action_words(self.spec, chosen.actions)
         columns = self._action_columns(words)
-        columns |= {name: np.asarray(getattr(chosen, name), float) for name in names}
+        # Single precision has six digits to show.
+        columns |= {name: np.char.mod("%.6g", getattr(chosen, name)).astype(float) for name in names}
         summary = {"rows": len(table), "single": action_words(self.spec, chosen.single[None])[0], **chosen.summary()}
         if self.spec.action.options is not None:
             counts = Counter(words)

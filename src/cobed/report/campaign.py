@@ -162,7 +162,8 @@ def coefficient_table(campaign: Campaign, model: AbstractModel, draws: Params) -
     encoding = campaign.encoding()
     if not isinstance(features, LinearFeatures) or encoding is None:
         return None
-    actions = list(campaign.spec.action.options or campaign.spec.action.columns)
+    action = campaign.spec.action
+    actions = [f"{action.column}={option}" for option in action.options or ()] or action.columns
     values = np.asarray(draws)
     low, middle, high = np.quantile(values, TAILS, axis=0)
     table = pd.DataFrame(
