@@ -183,11 +183,24 @@ def test_the_same_round_is_not_designed_twice_until_outcomes_are_in(start):
     first = campaign.recommend(units)
     pd.testing.assert_frame_equal(campaign.recommend(units), first)
     assert [(r.id, r.version) for r in campaign.rounds()] == [(1, 1)]
-    campaign.recommend(units, people(3, 70))
+    campaign.recommend(units.assign(recency=1.0), people(3, 70))
     assert [(r.id, r.version) for r in campaign.rounds()] == [(1, 2)]
+    assert (campaign.export()["recency"] == 1.0).all()
     campaign.add_outcomes(outcomes(first).iloc[:2])
-    campaign.recommend(units, people(3, 70))
+    campaign.recommend(units.assign(recency=1.0), people(3, 70))
     assert [(r.id, r.version) for r in campaign.rounds()] == [(1, 2), (2, 1)]
+
+
+def test_a_round_is_designed_anew_when_the_constraints_have_changed(start, tmp_path):
+    campaign, units = start(), people(6)
+    campaign.recommend(units)
+    campaign.close()
+    path = tmp_path / "campaign.toml"
+    path.write_text(SPEC + "[constraints]\nat_least = { none = 6 }\n")
+    again = Campaign.open(tmp_path / "campaign.db", path)
+    assert (again.recommend(units)["offer"] == "none").all()
+    assert [(r.id, r.version) for r in again.rounds()] == [(1, 2)]
+    again.close()
 
 
 def test_pinned_units_keep_their_action_and_rejected_ones_get_another(start):

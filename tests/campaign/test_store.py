@@ -75,9 +75,9 @@ def test_an_assignment_is_changed_in_its_place(store_url):
     opened = Store.create(store_url, VALUES)
     fill(opened)
     with opened.transaction() as connection:
-        store.write_assignments(connection, 1, [Assignment("b", {}, "none", "planned", ("mail",))])
+        store.write_assignments(connection, 1, [Assignment("b", {"age": 3.0}, "none", "planned", ("mail",))])
         first, _ = store.read_assignments(connection, 1)
-    assert first == Assignment("b", {"age": 1.5}, "none", "planned", ("mail",))
+    assert first == Assignment("b", {"age": 3.0}, "none", "planned", ("mail",))
     opened.close()
 
 

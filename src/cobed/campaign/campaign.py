@@ -1,6 +1,5 @@
 """The stateful part: rounds of design and outcomes over weeks, kept in one database. Everything it uses is stateless."""
 
-import dataclasses
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -25,7 +24,7 @@ from cobed.campaign.encoding import (
 from cobed.campaign.observe import Receipt, add_outcomes
 from cobed.campaign.spec import CampaignSpec, changed_sections, parse_spec, read_spec, spec_hash
 from cobed.campaign.store import Assignment, Round, Store
-from cobed.campaign.summary import where
+from cobed.campaign.summary import Status, where
 from cobed.campaign.tables import Complaints, Table, read_table
 from cobed.errors import CampaignError, SpecError, TableError
 
@@ -37,17 +36,6 @@ if TYPE_CHECKING:
 
 # The critic sees the outcomes of all units at once; beyond this it learns little and takes hours.
 MAX_UNITS = 5_000
-
-
-@dataclasses.dataclass(frozen=True)
-class Status:
-    """Where a campaign stands: one row a round, and what is known."""
-
-    name: str
-    rounds: pd.DataFrame
-    num_outcomes: int
-    num_waiting: int
-    num_policies: int
 
 
 class Campaign:
@@ -114,43 +102,56 @@ class Campaign:
                 f"{table.name} has {len(table):,} units and a round takes at most {MAX_UNITS:,}, designed jointly. "
                 "Experiment on a random part of them; deploy takes any number."
             )
+        # The same units, targets and wishes: the same round.
+        mark = spec_hash(table.hash + aims.hash + self.spec.model_dump_json())
+        with self.store.transaction() as connection:
+            rounds = [r for r in kept.read_rounds(connection) if r.id > 0]
+            rows = kept.read_assignments(connection, rounds[-1].id) if rounds else []
+            done = self._done(connection, rounds[-1].id) if rounds else set()
+        stale = bool(rounds) and rounds[-1].summary.get("stale", False)
+        again = [row.unit for row in rows] == ids and (stale or not done)
+        if not again or stale or rounds[-1].units_hash != mark:
+            states = {row.unit: row for row in rows} if again else {}
+            rows = self._design(table, aims, rounds, states, done if again else set(), mark, budget, progress)
+        return self._with_columns(table, self._action_columns([row.action for row in rows]))
+
+    def _design(
+        self,
+        table: Table,
+        targets: Table,
+        rounds: list[Round],
+        states: Mapping[str, Assignment],
+        done: set[str],
+        mark: str,
+        budget: Any,
+        progress: "Reporter | None",
+    ) -> list[Assignment]:
+        """Design a round and store it: a new one, or where `states` has assignments the last one anew."""
         from cobed.campaign.rounds import RoundUnits, design_round
 
-        mark = spec_hash(table.hash + aims.hash)
+        encoding = self.encoding() or fit_encoding(self.spec, [table] if targets is table else [table, targets])
+        contexts, cells = encode_contexts(self.spec, encoding, table)
+        aims = self._pick_targets(encode_contexts(self.spec, encoding, targets)[0])
+        rows = [
+            states.get(unit, Assignment(unit, {}, None))._replace(context=context)
+            for unit, context in zip(table.ids(self.spec.units.id), rows_of(cells), strict=True)
+        ]
+        number = len(rounds) if states else len(rounds) + 1
+        version = rounds[-1].version + 1 if states else 1
+        seed = self.spec.seed + 1_000 * number + version
+        model, posterior = self._posterior(encoding)
+        units = RoundUnits(rows, done, contexts, cells)
+        planned, summary = design_round(self.spec, model, posterior, units, aims, seed, budget, progress)
         with self.store.transaction() as connection:
-            rounds = kept.read_rounds(connection)
-            encoding = self._encoding(connection) or fit_encoding(
-                self.spec, [table, aims] if aims is not table else [table]
-            )
-            last = rounds[-1] if rounds and rounds[-1].id > 0 else None
-            rows = {row.unit: row for row in kept.read_assignments(connection, last.id)} if last else {}
-            done = self._done(connection, last.id) if last else set()
-        again = last is not None and list(rows) == ids and (not done or last.summary.get("stale", False))
-        if not (again and last is not None and last.units_hash == mark and not last.summary.get("stale")):
-            contexts, cells = encode_contexts(self.spec, encoding, table)
-            if not again:
-                rows = {u: Assignment(u, c, None) for u, c in zip(ids, rows_of(cells), strict=True)}
-                done = set()
-            number = last.id + (0 if again else 1) if last else 1
-            version = last.version + 1 if again and last else 1
-            chosen = self._pick_targets(encode_contexts(self.spec, encoding, aims)[0])
-            seed = self.spec.seed + 1_000 * number + version
-            model, posterior = self._posterior(encoding)
-            units_of_round = RoundUnits(list(rows.values()), done, contexts, cells)
-            planned, summary = design_round(
-                self.spec, model, posterior, units_of_round, chosen, seed, budget, progress
-            )  # fmt: skip
-            with self.store.transaction() as connection:
-                newest = [(r.id, r.version) for r in kept.read_rounds(connection) if r.id > 0]
-                if newest != [(r.id, r.version) for r in rounds if r.id > 0]:
-                    raise CampaignError(
-                        f"Another process wrote a round to {self.store.label} meanwhile. Look at it with `cobed status`, "
-                        "and design again if you still want to."
-                    )
-                self._keep_encoding(connection, encoding)
-                kept.write_round(connection, Round(number, kept.now(), mark, seed, version, summary), planned)
-            rows = {row.unit: row for row in planned}
-        return self._with_columns(table, self._action_columns([rows[unit].action for unit in ids]))
+            now = [(r.id, r.version) for r in kept.read_rounds(connection) if r.id > 0]
+            if now != [(r.id, r.version) for r in rounds]:
+                raise CampaignError(
+                    f"Another process wrote a round to {self.store.label} meanwhile. Look at it with `cobed status`, "
+                    "and design again if you still want to."
+                )
+            self._keep_encoding(connection, encoding)
+            kept.write_round(connection, Round(number, kept.now(), mark, seed, version, summary), planned)
+        return planned
 
     def pin(self, actions: Mapping[str, Any]) -> None:
         """Decide the actions of single units of the last round; the next `recommend` on it redesigns the rest."""

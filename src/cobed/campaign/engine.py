@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from cobed.budget import Budget, find_budget
 from cobed.campaign.encoding import Encoding
 from cobed.campaign.spec import CampaignSpec
 from cobed.data import Data
@@ -33,6 +34,8 @@ from cobed.types import Array, Float, Params
 # Draws of psi that stand for what is known when a round is designed or a policy chosen.
 DESIGN_DRAWS, POLICY_DRAWS = 16_384, 512
 MAX_CANDIDATES = 1_000
+# Small batches are designed from several starts, because one unit on a poor action matters. Large ones from one.
+MANY_UNITS = 100
 # Prior deviations on the scale of the link where the spec has none: moderate, in log-odds or logarithms.
 LINK_DEFAULTS = {"baseline": 1.0, "context": 0.5, "action": 0.5, "interaction": 0.25}
 # The same as shares of `outcome.spread` for normal outcomes.
@@ -113,7 +116,7 @@ def design_batch(
     batch: Batch,
     targets: np.ndarray,
     seed: int,
-    budget: Any = None,
+    budget: str | Budget | None = None,
     progress: Reporter | None = None,
 ) -> DesignResult:
     """Actions for the units of a batch that tell most about the best rewards at the targets, given what is known."""
@@ -128,7 +131,10 @@ def design_batch(
         contexts = np.concatenate([contexts, batch.pinned[:, None], decided], axis=1)
         targets = np.concatenate([targets, np.zeros((len(targets), 1 + batch.actions.shape[1]))], axis=1)
     problem = Problem(known, contexts, targets)
-    return design(problem, seed=seed, budget=budget or spec.design.budget, about=spec.design.about, progress=progress)
+    budget = find_budget(budget or spec.design.budget)
+    if budget.num_starts is None and len(contexts) >= MANY_UNITS:
+        budget = budget.replace(num_starts=1)
+    return design(problem, seed=seed, budget=budget, about=spec.design.about, progress=progress)
 
 
 def resampled(posterior: Posterior, num_draws: int, seed: int) -> Params:

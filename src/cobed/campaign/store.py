@@ -134,20 +134,22 @@ def write_assignments(connection: Connection, round: int, rows: Sequence[Assignm
     places = {row.unit: row.position for row in found}
     changed, new = [], []
     for row in rows:
-        values = {"action": json.dumps(row.action), "state": row.state, "rejected": json.dumps(list(row.rejected))}
+        values = {
+            "context": json.dumps(row.context),
+            "action": json.dumps(row.action),
+            "state": row.state,
+            "rejected": json.dumps(list(row.rejected)),
+        }
         if row.unit in places:
             changed.append({"b_round": round, "b_unit": row.unit, **values})
         else:
-            position = len(places) + len(new)
-            new.append(
-                {"round": round, "unit": row.unit, "position": position, "context": json.dumps(row.context), **values}
-            )
+            new.append({"round": round, "unit": row.unit, "position": len(places) + len(new), **values})
     if new:
         connection.execute(sa.insert(assignments), new)
     if changed:
         table = assignments
         here = (table.c.round == sa.bindparam("b_round")) & (table.c.unit == sa.bindparam("b_unit"))
-        names = ("action", "state", "rejected")
+        names = ("context", "action", "state", "rejected")
         connection.execute(sa.update(table).where(here).values({n: sa.bindparam(n) for n in names}), changed)
 
 

@@ -1,5 +1,6 @@
-"""Which kinds of units get which actions: counts and averages by context column, as JSON can hold them."""
+"""Where a campaign stands, and which kinds of units get which actions."""
 
+import dataclasses
 import itertools
 from typing import Any
 
@@ -7,6 +8,17 @@ import numpy as np
 import pandas as pd
 
 from cobed.campaign.spec import CampaignSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """Where a campaign stands: one row a round, and what is known."""
+
+    name: str
+    rounds: pd.DataFrame
+    num_outcomes: int
+    num_waiting: int
+    num_policies: int
 
 
 def where(spec: CampaignSpec, cells: dict[str, list[Any]], words: list[Any]) -> list[dict[str, Any]]:
