@@ -73,9 +73,10 @@ class Store:
         if not exists(location):
             raise StorageError(f"{location} does not exist. `cobed design` or Campaign.create starts a campaign.")
         store = cls(*_engine(location))
-        with store._told(), store.engine.begin() as connection:
+        with store._told(), store.engine.connect() as connection:
             if not sa.inspect(connection).has_table("meta"):
                 raise StorageError(f"{store.label} is a database without a campaign in it.")
+        with store.transaction() as connection:
             _migrate(connection, store.label)
         return store
 
