@@ -3,7 +3,7 @@
 from cobed.models.base import AbstractGaussianModel, AbstractLikelihoodModel, AbstractModel, HasBestAction
 from cobed.models.continuous import ContinuousExample
 from cobed.models.discrete import DiscreteExample
-from cobed.models.glm import GeneralisedLinear
+from cobed.models.glm import GeneralisedLinear, LinearFeatures
 from cobed.models.linear import LinearGaussian
 from cobed.models.numpyro import from_numpyro
 from cobed.models.simulator import from_simulator
@@ -16,6 +16,7 @@ __all__ = [
     "DiscreteExample",
     "GeneralisedLinear",
     "HasBestAction",
+    "LinearFeatures",
     "LinearGaussian",
     "from_numpyro",
     "from_simulator",
