@@ -178,6 +178,24 @@ def test_constraints_hold_exactly(start):
     assert not ((policy["offer"] == "10%") & (policy["new"] == "yes")).any()
 
 
+def test_impossible_constraints_are_told_before_the_design(start, monkeypatch):
+    monkeypatch.setattr("cobed.campaign.rounds.design_batch", None)
+    with pytest.raises(CampaignError, match="asks for 9 units of 'none', and 4 of the 4 units may get it"):
+        start(SPEC + "[constraints]\nat_least = { none = 9 }\n").recommend(people(4))
+    with pytest.raises(CampaignError, match="cheapest actions for 4 units cost 0"):
+        start(PRICE + "[constraints]\ncost = { price = 1 }\nmax_cost = -1\n", "price").recommend(people(4))
+
+
+def test_a_target_without_any_option_left_is_told(start):
+    rules = ", ".join(f'{{ action = "{offer}", column = "new", values = ["no"] }}' for offer in ("none", "5%", "10%"))
+    campaign = start(SPEC + f"[constraints]\nforbid = [{rules}]\n")
+    campaign.add_outcomes(people(6).assign(offer=["none", "5%"] * 3, amount=50.0))
+    with pytest.raises(CampaignError, match=r"targets, row row 1: constraints\.forbid leaves this unit no option"):
+        campaign.deploy(people(3, 100))
+    with pytest.raises(CampaignError, match="Unit '0101' may get no option at all"):
+        campaign.recommend(people(3, 100))
+
+
 def test_the_same_round_is_not_designed_twice_until_outcomes_are_in(start):
     campaign, units = start(), people(6)
     first = campaign.recommend(units)

@@ -31,7 +31,8 @@ spread = 10
 budget = "smoke"
 max_targets = 5
 """
-COMMAND = [sys.executable, "-c", "from cobed.cli import main; main()"]
+# -u: what was printed before a kill is read.
+COMMAND = [sys.executable, "-u", "-c", "from cobed.cli import main; main()"]
 
 
 def cobed(*arguments, cwd):

@@ -79,6 +79,11 @@ def test_every_field_is_documented():
         ("= 10", "= -1", r"line 16, constraints\.at_most\.5%: -1 is not allowed: .* greater than or equal to 0"),
         ('column = "channel"', 'column = "recency"', r"names the column 'recency'; allowed are .*: channel, new"),
         ('values = ["Web"]', 'values = ["Wbe"]', r"names 'Wbe', which is no level of 'channel': Web, Phone"),
+        (
+            'column = "channel"\nvalues = ["Web"]',
+            'column = "new"\nvalues = ["maybe"]',
+            r"names 'maybe' for the binary column 'new'; allowed: yes or no",
+        ),
         ("[units]", "[units", r"not valid TOML: .*line 2"),
         ('"visit"', "7", r"line 12, outcome\.column: 7 is not allowed"),
         ('"visit"', '"offer"', r"the column 'offer' is used twice"),

@@ -270,6 +270,11 @@ class Campaign:
         assert encoding is not None  # outcomes are stored together with it
         contexts, cells = encode_contexts(self.spec, encoding, table)
         forbidden = forbidden_options(self.spec, cells, len(table)) if self.spec.constraints.forbid else None
+        if forbidden is not None and forbidden.all(axis=1).any():
+            place = int(np.argmax(forbidden.all(axis=1)))
+            raise CampaignError(
+                f"{table.where(place)}: constraints.forbid leaves this unit no option at all. Allow one, or drop the row."
+            )
         model, posterior = self._posterior(encoding)
         chosen = choose_actions(model, resampled(posterior, POLICY_DRAWS, self.spec.seed), contexts, forbidden)
         words = action_words(self.spec, chosen.actions)

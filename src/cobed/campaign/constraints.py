@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import coo_array, csr_array
 
-from cobed.campaign.spec import CampaignSpec
+from cobed.campaign.spec import YES, CampaignSpec
 from cobed.errors import CampaignError
 
 
@@ -17,7 +17,7 @@ def forbidden_options(spec: CampaignSpec, cells: dict[str, list[Any]], num_units
     forbidden = np.zeros((num_units, len(options)), bool)
     for rule in spec.constraints.forbid:
         binary = spec.context[rule.column].type == "binary"
-        values = [_binary(value) for value in rule.values] if binary else list(rule.values)
+        values = [float(value.lower() in YES) for value in rule.values] if binary else list(rule.values)
         hit = np.isin(np.array(cells[rule.column], dtype=float if binary else object), values)
         forbidden[hit, options.index(rule.action)] = True
     return forbidden
@@ -153,12 +153,3 @@ def _explain(weights: np.ndarray, allowed: np.ndarray, rules: list[Rule], num_un
         f"No assignment of {num_units} units satisfies all constraints at once: {together}; forbidden and pinned actions "
         f"included. {advice}."
     )
-
-
-def _binary(value: str) -> float:
-    from cobed.campaign.tables import NO, YES
-
-    text = value.strip().lower()
-    if text in YES or text in NO:
-        return float(text in YES)
-    raise CampaignError(f"constraints.forbid has the value {value!r} for a binary column. Allowed: 0 or 1, yes or no.")

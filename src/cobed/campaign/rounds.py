@@ -56,6 +56,10 @@ def design_round(
         actions[fixed] = action_vectors(
             spec, [row.action for row, keep in zip(units.rows, fixed, strict=True) if keep]
         )  # fmt: skip
+    # Constraints that cannot be satisfied are told before the work, not after it.
+    _repaired(
+        spec, model, posterior, units, np.where(fixed[:, None], actions, candidate_actions(model.action_space)[-1])
+    )
     summary: dict[str, Any] = {"posterior": posterior.method, "information": None, "warnings": [*posterior.warnings]}
     if not fixed.all():
         # What done units taught is in the posterior already.

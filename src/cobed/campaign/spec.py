@@ -12,6 +12,8 @@ from cobed.errors import SpecError
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 Positive = Annotated[Finite, Field(gt=0)]
 Name = Annotated[str, Field(min_length=1)]
+# What a binary cell may say, in any case of letters.
+YES, NO = ("1", "yes", "true", "y", "t"), ("0", "no", "false", "n", "f")
 
 
 class _Section(BaseModel):
@@ -252,6 +254,11 @@ class CampaignSpec(_Section):
             raise ValueError(
                 f"constraints.forbid names the column {rule.column!r}; allowed are categorical and binary context columns: "
                 f"{', '.join(allowed) or 'there is none'}"
+            )
+        odd = [value for value in rule.values if column.type == "binary" and value.lower() not in (*YES, *NO)]
+        if odd:
+            raise ValueError(
+                f"constraints.forbid names {odd[0]!r} for the binary column {rule.column!r}; allowed: yes or no, 1 or 0"
             )
         unknown = [value for value in rule.values if column.levels is not None and value not in column.levels]
         if unknown:

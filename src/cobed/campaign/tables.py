@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cobed.campaign.spec import NO, YES
 from cobed.campaign.toml import nearest
 from cobed.errors import TableError
 
 MAX_TOLD = 20
-YES, NO = ("1", "yes", "true", "y", "t"), ("0", "no", "false", "n", "f")
 MISSING = ("", "na", "n/a", "nan", "none", "null", "<na>", "-")
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from cobed.campaign.tables import NO, YES, Complaints, Table
+from cobed.campaign.spec import NO, YES
+from cobed.campaign.tables import Complaints, Table
 from cobed.errors import TableError
 
 # A column of text with more values than this is not a category.
