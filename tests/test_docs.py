@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 README = Path(__file__).parents[1] / "README.md"
+TUTORIAL = README.with_name("docs") / "campaign.md"
 
 
 @pytest.mark.parametrize("module", ["spaces", "problem", "designers.cobed"])
@@ -26,3 +27,34 @@ def test_the_code_of_the_readme_runs(capsys):
     printed = capsys.readouterr().out
     assert "nats" in printed
     assert "expected_reward" in printed
+
+
+def test_the_tutorial_of_a_campaign_runs(tmp_path, monkeypatch, capsys):
+    """Its Python is run, its campaign.toml is written, its commands are given, in their order."""
+    from cobed.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```(python|toml|sh)\n(.*?)```", TUTORIAL.read_text(), flags=re.DOTALL)
+    names, told = {}, {}
+    for kind, block in blocks:
+        if kind == "python":
+            exec(compile(block, str(TUTORIAL), "exec"), names)
+        elif kind == "toml":
+            (tmp_path / "campaign.toml").write_text(block)
+        for line in block.splitlines() if kind == "sh" else []:
+            program, *arguments = line.split()
+            assert program == "cobed"
+            app(arguments, standalone_mode=False)
+            told.setdefault(arguments[0], []).append(capsys.readouterr().out)
+    assert "customers.csv: fine. 24 rows" in told["check"][0]
+    assert "Round 1, designed: 24 units in assignments.csv" in told["design"][0]
+    assert "Round 1, designed anew" in told["design"][1]
+    assert told["observe"][0].startswith("20 outcome(s) added")
+    assert "nothing changed" in told["observe"][1]
+    assert told["observe"][2].startswith("4 outcome(s) added, 0 corrected, 20 known already")
+    assert "Gain over actions at random" in told["deploy"][0]
+    page = (tmp_path / "report.html").read_text()
+    assert "What to deploy where" in page
+    assert 'src="http' not in page
+    policy = names["policy"]
+    assert not ((policy["offer"] == "10%") & (policy["newbie"] == "yes")).any()

@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from cobed import models as models
     from cobed.budget import Budget as Budget
+    from cobed.campaign.campaign import Campaign as Campaign
     from cobed.critics import Joint as Joint
     from cobed.critics import Separable as Separable
     from cobed.data import Data as Data
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Budget": "budget",
+    "Campaign": "campaign.campaign",
     "Joint": "critics",
     "Separable": "critics",
     "design": "designers.cobed",

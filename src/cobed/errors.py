@@ -31,3 +31,15 @@ class StorageError(CobedError):
 
 class NoDensityError(ModelError):
     """A model whose best rewards have no density, so that their entropy means nothing."""
+
+
+class SpecError(CobedError):
+    """A campaign.toml that cannot be used; each message names the file, the key, the value and what is allowed."""
+
+
+class TableError(CobedError):
+    """A table that cannot be used; each message names the file, the row, the column, the value and what is allowed."""
+
+
+class CampaignError(CobedError):
+    """Something asked of a campaign that it cannot do now, or constraints that no assignment can satisfy."""

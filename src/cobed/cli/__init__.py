@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cobed import __version__
+from cobed.cli import campaign
 from cobed.errors import CobedError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -59,6 +60,9 @@ def reproduce(
     print(f"Results: {(out / 'results.json').resolve()}\nReport: {report.resolve()}")
 
 
+app.add_typer(campaign.app)
+
+
 def main() -> None:
     """Run the command line; errors a user can mend are printed as a sentence."""
     try:
@@ -67,3 +71,7 @@ def main() -> None:
         sys.exit(f"cobed: {error}")
     except OSError as error:
         sys.exit(f"cobed: {error}")
+    except ModuleNotFoundError as error:
+        if error.name not in ("pydantic", "pyarrow", "sqlalchemy"):
+            raise
+        sys.exit(f"cobed: campaigns need the package {error.name!r}: pip install 'cobed[campaign]'")

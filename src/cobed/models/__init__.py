@@ -6,6 +6,7 @@ from cobed.models.causal import CausalGraph
 from cobed.models.continuous import ContinuousExample
 from cobed.models.discrete import DiscreteExample
 from cobed.models.gaussian_process import GaussianProcess
+from cobed.models.glm import GeneralisedLinear, LinearFeatures
 from cobed.models.kernels import RBF, Matern
 from cobed.models.linear import LinearGaussian
 from cobed.models.numpyro import from_numpyro
@@ -20,8 +21,10 @@ __all__ = [
     "ContinuousExample",
     "DiscreteExample",
     "GaussianProcess",
+    "GeneralisedLinear",
     "HasBestAction",
     "LinearBandit",
+    "LinearFeatures",
     "LinearGaussian",
     "Matern",
     "from_numpyro",

@@ -1,0 +1,394 @@
+"""The stateful part: rounds of design and outcomes over weeks, kept in one database. Everything it uses is stateless."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from cobed.campaign import store as kept
+from cobed.campaign.constraints import forbidden_options
+from cobed.campaign.encoding import (
+    Encoding,
+    action_vectors,
+    action_words,
+    encode_cells,
+    encode_contexts,
+    fit_encoding,
+    read_actions,
+    rows_of,
+)
+from cobed.campaign.observe import Receipt, add_outcomes
+from cobed.campaign.spec import CampaignSpec, changed_sections, parse_spec, read_spec, spec_hash
+from cobed.campaign.store import Assignment, Round, Store
+from cobed.campaign.summary import Status, where
+from cobed.campaign.tables import Complaints, Table, read_table
+from cobed.errors import CampaignError, SpecError, TableError
+
+if TYPE_CHECKING:
+    from cobed.data import Data
+    from cobed.inference.base import Posterior
+    from cobed.models.base import AbstractModel
+    from cobed.progress import Reporter
+
+# The critic sees the outcomes of all units at once; beyond this it learns little and takes hours.
+MAX_UNITS = 5_000
+
+
+class Campaign:
+    """An experiment in rounds. `recommend`, `add_outcomes` and `deploy` may be called in any order, by any process."""
+
+    def __init__(self, store: Store, spec: CampaignSpec, directory: Path | None = None):
+        """Use `create` and `open`."""
+        self.store, self.spec, self.directory = store, spec, directory
+        self._known: tuple[Any, AbstractModel, Posterior] | None = None
+
+    @classmethod
+    def create(cls, spec: str | Path | CampaignSpec, store: str | Path | None = None) -> "Campaign":
+        """A new campaign from a campaign.toml. By default it is kept in campaign.db beside it."""
+        if isinstance(spec, CampaignSpec):
+            read, text, directory = spec, spec.model_dump_json(), Path.cwd()
+        else:
+            read, text = read_spec(spec)
+            directory = Path(spec).resolve().parent
+        values = {"spec": text, "spec_hash": spec_hash(text)}
+        return cls(Store.create(store or directory / "campaign.db", values), read, directory)
+
+    @classmethod
+    def open(cls, store: str | Path, spec: str | Path | None = None) -> "Campaign":
+        """An existing campaign. With `spec`, a campaign.toml changed since takes the place of the stored one."""
+        opened = Store.open(store)
+        with opened.transaction() as connection:
+            text = kept.read_meta(connection)["spec"]
+            old = _parse_stored(text)
+            if spec is None:
+                return cls(opened, old, None)
+            new, new_text = read_spec(spec)
+            if spec_hash(new_text) != spec_hash(text):
+                has_data = bool(kept.read_rounds(connection))
+                changed = changed_sections(old, new)
+                if changed and has_data:
+                    raise SpecError(
+                        f"{Path(spec).name}: [{changed[0]}] was changed after the campaign in {opened.label} had begun, "
+                        "and what is stored there depends on it. Change it back, or start anew with another --store."
+                    )
+                kept.write_meta(connection, "spec", new_text)
+                kept.write_meta(connection, "spec_hash", spec_hash(new_text))
+        return cls(opened, new, Path(spec).resolve().parent)
+
+    def close(self) -> None:
+        self.store.close()
+
+    # A round.
+
+    def recommend(
+        self, units: Any, targets: Any = None, *, budget: Any = None, progress: "Reporter | None" = None
+    ) -> pd.DataFrame:
+        """The same rows, order and index with the action to try on each unit, designed from all outcomes so far.
+
+        `targets` is where the policy will be deployed; by default the units themselves. A round on the same units
+        without outcomes is not repeated: the stored one comes back, designed anew where `targets`, pins or rejections
+        have changed. Use `add_outcomes` before the next round on the same units.
+        """
+        table = read_table(units, None if isinstance(units, str | Path) else "units")
+        aims = table if targets is None else read_table(targets, None if isinstance(targets, str | Path) else "targets")
+        ids = table.ids(self.spec.units.id).tolist()
+        self._check_free(table, self.spec.action.columns)
+        if len(table) > MAX_UNITS:
+            raise CampaignError(
+                f"{table.name} has {len(table):,} units and a round takes at most {MAX_UNITS:,}, designed jointly. "
+                "Experiment on a random part of them; deploy takes any number."
+            )
+        # The same units, targets and wishes: the same round.
+        mark = spec_hash(table.hash + aims.hash + self.spec.model_dump_json())
+        with self.store.transaction() as connection:
+            rounds = [r for r in kept.read_rounds(connection) if r.id > 0]
+            rows = kept.read_assignments(connection, rounds[-1].id) if rounds else []
+            done = self._done(connection, rounds[-1].id) if rounds else set()
+        stale = bool(rounds) and rounds[-1].summary.get("stale", False)
+        again = [row.unit for row in rows] == ids and (stale or not done)
+        if not again or stale or rounds[-1].units_hash != mark:
+            states = {row.unit: row for row in rows} if again else {}
+            rows = self._design(table, aims, rounds, states, done if again else set(), mark, budget, progress)
+        return self._with_columns(table, self._action_columns([row.action for row in rows]))
+
+    def _design(
+        self,
+        table: Table,
+        targets: Table,
+        rounds: list[Round],
+        states: Mapping[str, Assignment],
+        done: set[str],
+        mark: str,
+        budget: Any,
+        progress: "Reporter | None",
+    ) -> list[Assignment]:
+        """Design a round and store it: a new one, or where `states` has assignments the last one anew."""
+        from cobed.campaign.rounds import RoundUnits, design_round
+
+        encoding = self.encoding() or fit_encoding(self.spec, [table] if targets is table else [table, targets])
+        contexts, cells = encode_contexts(self.spec, encoding, table)
+        aims = self._pick_targets(encode_contexts(self.spec, encoding, targets)[0])
+        rows = [
+            states.get(unit, Assignment(unit, {}, None))._replace(context=context)
+            for unit, context in zip(table.ids(self.spec.units.id), rows_of(cells), strict=True)
+        ]
+        number = len(rounds) if states else len(rounds) + 1
+        version = rounds[-1].version + 1 if states else 1
+        seed = self.spec.seed + 1_000 * number + version
+        model, posterior = self._posterior(encoding)
+        units = RoundUnits(rows, done, contexts, cells)
+        planned, summary = design_round(self.spec, model, posterior, units, aims, seed, budget, progress)
+        with self.store.transaction() as connection:
+            now = [(r.id, r.version) for r in kept.read_rounds(connection) if r.id > 0]
+            if now != [(r.id, r.version) for r in rounds]:
+                raise CampaignError(
+                    f"Another process wrote a round to {self.store.label} meanwhile. Look at it with `cobed status`, "
+                    "and design again if you still want to."
+                )
+            self._keep_encoding(connection, encoding)
+            kept.write_round(connection, Round(number, kept.now(), mark, seed, version, summary), planned)
+        return planned
+
+    def pin(self, actions: Mapping[str, Any]) -> None:
+        """Decide the actions of single units of the last round; the next `recommend` on it redesigns the rest."""
+        self._mark(actions, {})
+
+    def reject(self, units: Iterable[str]) -> None:
+        """Refuse what single units of the last round were given; the next `recommend` on it gives them something else."""
+        if self.spec.action.options is None:
+            raise CampaignError(
+                "A number cannot be rejected, because the next best one is beside it. Pin another value."
+            )
+        self._mark({}, set(units))
+
+    def _mark(self, pins: Mapping[str, Any], rejected: Iterable[str]) -> None:
+        with self.store.transaction() as connection:
+            rounds = [r for r in kept.read_rounds(connection) if r.id > 0]
+            if not rounds:
+                raise CampaignError("There is no round yet whose assignments could be pinned or rejected. Design one.")
+            rows = {row.unit: row for row in kept.read_assignments(connection, rounds[-1].id)}
+            done = self._done(connection, rounds[-1].id)
+            for unit in [*pins, *rejected]:
+                if str(unit) not in rows:
+                    raise CampaignError(f"Unit {str(unit)!r} is not in round {rounds[-1].id}, the last one.")
+                if str(unit) in done:
+                    raise CampaignError(f"Unit {str(unit)!r} has an outcome already; what it got cannot be changed.")
+            changed = [rows[str(u)]._replace(action=self._parse_action(a), state="pinned") for u, a in pins.items()]
+            for unit in rejected:
+                row = rows[str(unit)]
+                refused = dict.fromkeys([*row.rejected, row.action])
+                changed.append(row._replace(state="planned", rejected=tuple(refused)))
+            kept.write_round(
+                connection, rounds[-1]._replace(summary={**rounds[-1].summary, "stale": True}), changed
+            )  # fmt: skip
+
+    def _parse_action(self, value: Any) -> Any:
+        frame = pd.DataFrame(
+            {name: [value[name] if isinstance(value, Mapping) else value] for name in self.spec.action.columns}
+        )
+        table = read_table(frame, "pinned actions")
+        complaints = Complaints(table)
+        (action,) = read_actions(self.spec, table, complaints)
+        complaints.tell()
+        if action is None:
+            raise CampaignError("A pinned action must not be empty.")
+        return action
+
+    # What came back.
+
+    def add_outcomes(self, table: Any, *, round: int | None = None) -> Receipt:
+        """Take outcomes: partial, late, corrected or unplanned rows are normal; the same table twice changes nothing.
+
+        Rows of units that no round planned are history: they need their context and action columns too.
+        """
+        name = None if isinstance(table, str | Path) else "outcomes"
+        return add_outcomes(self.store, self.spec, read_table(table, name), round)
+
+    def data(self) -> "Data | None":
+        """All outcomes so far in the engine's numbers; None where there are none."""
+        from cobed.data import Data
+
+        with self.store.transaction() as connection:
+            encoding, outcomes = self._encoding(connection), kept.read_outcomes(connection)
+            contexts = {
+                (r.id, row.unit): row.context
+                for r in kept.read_rounds(connection)
+                for row in kept.read_assignments(connection, r.id)
+            }
+        if not outcomes or encoding is None:
+            return None
+        cells = [contexts[row.round, row.unit] for row in outcomes]
+        encoded = encode_cells(self.spec, encoding, cells)
+        return Data(
+            encoded, action_vectors(self.spec, [row.action for row in outcomes]), [row.value for row in outcomes]
+        )
+
+    def posterior(self) -> "tuple[AbstractModel, Posterior]":
+        """The model and what is known about its psi after all outcomes so far."""
+        encoding = self.encoding()
+        if encoding is None:
+            raise CampaignError("The campaign has seen no table yet. Design a round, or give it historical outcomes.")
+        return self._posterior(encoding)
+
+    def _posterior(self, encoding: Encoding) -> "tuple[AbstractModel, Posterior]":
+        from cobed.campaign.engine import build_model, posterior_of
+
+        with self.store.transaction() as connection:
+            mark = (len(kept.read_outcomes(connection, history=True)), encoding.to_json())
+        if self._known is None or self._known[0] != mark:
+            model = build_model(self.spec, encoding, self.directory)
+            self._known = (mark, model, posterior_of(model, self.data(), self.spec.seed))
+        return self._known[1:]
+
+    # What to do.
+
+    def deploy(self, targets: Any) -> pd.DataFrame:
+        """The same rows, order and index with the best action for each, its expected outcome and how sure that is."""
+        table = read_table(targets, None if isinstance(targets, str | Path) else "targets")
+        frame, summary = self.policy(table)
+        with self.store.transaction() as connection:
+            kept.write_policy(connection, table.name, summary)
+        return frame
+
+    def policy(self, table: Table) -> tuple[pd.DataFrame, dict[str, Any]]:
+        """What `deploy` gives, and what it is worth, without storing it."""
+        from cobed.campaign.engine import POLICY_DRAWS, resampled
+        from cobed.campaign.policy import choose_actions
+
+        names = ["expected", "low", "high", "p_best"]
+        self._check_free(table, [*self.spec.action.columns, *names])
+        table.ids(self.spec.units.id)
+        if self.data() is None:
+            raise CampaignError(
+                "No outcome has come back yet, so there is nothing to deploy by. Add outcomes with `cobed observe`."
+            )
+        encoding = self.encoding()
+        assert encoding is not None  # outcomes are stored together with it
+        contexts, cells = encode_contexts(self.spec, encoding, table)
+        forbidden = forbidden_options(self.spec, cells, len(table)) if self.spec.constraints.forbid else None
+        if forbidden is not None and forbidden.all(axis=1).any():
+            place = int(np.argmax(forbidden.all(axis=1)))
+            raise CampaignError(
+                f"{table.where(place)}: constraints.forbid leaves this unit no option at all. Allow one, or drop the row."
+            )
+        model, posterior = self._posterior(encoding)
+        chosen = choose_actions(model, resampled(posterior, POLICY_DRAWS, self.spec.seed), contexts, forbidden)
+        words = action_words(self.spec, chosen.actions)
+        columns = self._action_columns(words)
+        # Single precision has six digits to show.
+        columns |= {name: np.char.mod("%.6g", getattr(chosen, name)).astype(float) for name in names}
+        summary = {"rows": len(table), "single": action_words(self.spec, chosen.single[None])[0], **chosen.summary()}
+        if self.spec.action.options is not None:
+            counts = Counter(words)
+            summary["counts"] = {name: counts[name] for name in self.spec.action.options}
+        summary["where"] = where(self.spec, cells, words)
+        return self._with_columns(table, columns), summary
+
+    # Where it stands.
+
+    def status(self) -> Status:
+        """Rounds, outcomes and policies so far."""
+        with self.store.transaction() as connection:
+            rounds, outcomes = kept.read_rounds(connection), kept.read_outcomes(connection)
+            counts = {r.id: len(kept.read_assignments(connection, r.id)) for r in rounds}
+            num_policies = len(kept.read_policies(connection))
+        back = Counter(row.round for row in outcomes)
+        table = pd.DataFrame(
+            {
+                "round": [r.id for r in rounds],
+                "what": ["history" if r.id == 0 else "designed" for r in rounds],
+                "created": [r.created for r in rounds],
+                "units": [counts[r.id] for r in rounds],
+                "outcomes": [back[r.id] for r in rounds],
+                "waiting": [counts[r.id] - back[r.id] for r in rounds],
+            }
+        )
+        num_waiting = sum(counts.values()) - len(outcomes)
+        return Status(self.spec.name, table, len(outcomes), num_waiting, num_policies)
+
+    def export(self) -> pd.DataFrame:
+        """Everything as one table: a row for each unit of each round, with its context, what was planned and what came back."""
+        with self.store.transaction() as connection:
+            outcomes = {(row.round, row.unit): row for row in kept.read_outcomes(connection)}
+            records = []
+            for r in kept.read_rounds(connection):
+                for row in kept.read_assignments(connection, r.id):
+                    back = outcomes.get((r.id, row.unit))
+                    given = back.action if back else row.action
+                    columns = {name: value[0] for name, value in self._action_columns([given]).items()}
+                    records.append(
+                        {
+                            "round": r.id,
+                            self.spec.units.id: row.unit,
+                            **row.context,
+                            **columns,
+                            "state": row.state,
+                            "as_planned": back is None or back.action == row.action,
+                            self.spec.outcome.column: back.value if back else None,
+                        }
+                    )
+        return pd.DataFrame(records)
+
+    def policies(self) -> list[dict[str, Any]]:
+        """What was deployed so far: counts, expected rewards and gains."""
+        with self.store.transaction() as connection:
+            return kept.read_policies(connection)
+
+    def encoding(self) -> Encoding | None:
+        """How contexts become numbers; None before the first table."""
+        with self.store.transaction() as connection:
+            return self._encoding(connection)
+
+    def rounds(self) -> list[Round]:
+        """All rounds with their summaries, history as round 0."""
+        with self.store.transaction() as connection:
+            return kept.read_rounds(connection)
+
+    # Small things.
+
+    def _encoding(self, connection: Any) -> Encoding | None:
+        text = kept.read_meta(connection).get("encoding")
+        return None if text is None else Encoding.from_json(text)
+
+    def _keep_encoding(self, connection: Any, encoding: Encoding) -> None:
+        if self._encoding(connection) is None:
+            kept.write_meta(connection, "encoding", encoding.to_json())
+
+    def _done(self, connection: Any, round: int) -> set[str]:
+        return {row.unit for row in kept.read_outcomes(connection) if row.round == round}
+
+    def _pick_targets(self, encoded: np.ndarray) -> np.ndarray:
+        """Some of the targets, to stand for all while a round is designed."""
+        count = self.spec.design.max_targets
+        if len(encoded) <= count:
+            return encoded
+        chosen = np.random.default_rng(self.spec.seed).choice(len(encoded), count, replace=False)
+        return encoded[np.sort(chosen)]
+
+    def _action_columns(self, words: list[Any]) -> dict[str, Any]:
+        if self.spec.action.options is not None:
+            return {self.spec.action.column: words}
+        return {name: [word[name] for word in words] for name in self.spec.action.columns}
+
+    def _check_free(self, table: Table, columns: Iterable[str]) -> None:
+        for column in columns:
+            if column in table.frame.columns:
+                raise TableError(
+                    f"{table.name} has a column {column!r} already, which would be written over. Rename or drop it."
+                )
+
+    def _with_columns(self, table: Table, columns: dict[str, Any]) -> pd.DataFrame:
+        frame = table.frame.copy()
+        for name, values in columns.items():
+            frame[name] = values
+        return frame
+
+
+def _parse_stored(text: str) -> CampaignSpec:
+    return (
+        CampaignSpec.model_validate(json.loads(text)) if text.startswith("{") else parse_spec(text, "the stored spec")
+    )

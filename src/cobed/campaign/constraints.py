@@ -1,0 +1,155 @@
+"""The assignment of a whole round made to satisfy its constraints exactly, with the fewest changes to the design."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+from scipy.sparse import coo_array, csr_array
+
+from cobed.campaign.spec import YES, CampaignSpec
+from cobed.errors import CampaignError
+
+
+def forbidden_options(spec: CampaignSpec, cells: dict[str, list[Any]], num_units: int) -> np.ndarray:
+    """Which options which units must not get by their context, (D, J)."""
+    options = spec.action.options or ()
+    forbidden = np.zeros((num_units, len(options)), bool)
+    for rule in spec.constraints.forbid:
+        binary = spec.context[rule.column].type == "binary"
+        values = [float(value.lower() in YES) for value in rule.values] if binary else list(rule.values)
+        hit = np.isin(np.array(cells[rule.column], dtype=float if binary else object), values)
+        forbidden[hit, options.index(rule.action)] = True
+    return forbidden
+
+
+def repair_options(
+    spec: CampaignSpec,
+    wanted: np.ndarray,
+    rewards: np.ndarray,
+    forbidden: np.ndarray,
+    pinned: np.ndarray,
+    units: Sequence[str],
+) -> np.ndarray:
+    """The assignment nearest to `wanted` that satisfies everything: positions of options, one a unit.
+
+    `wanted` (D,) is the design; `rewards` (D, J) decide between changes that are equally few; `forbidden` (D, J);
+    `pinned` (D,) holds the option of units whose action is decided, -1 for the others. `CampaignError` says in words
+    which constraints cannot be satisfied together.
+    """
+    num_units, num_options = forbidden.shape
+    allowed = ~forbidden
+    # What the user pinned stands above rules about contexts.
+    allowed[pinned >= 0] = False
+    allowed[np.flatnonzero(pinned >= 0), pinned[pinned >= 0]] = True
+    rules = _rules(spec, num_options)
+    if not rules and allowed[np.arange(num_units), wanted].all():
+        return wanted
+    _check_each(spec, allowed, units)
+    spread = np.ptp(rewards) or 1.0
+    # All ties together weigh less than one change.
+    ties = (rewards.max() - rewards) / spread / (2 * num_units)
+    weights = 1.0 - np.eye(num_options)[wanted] + ties
+    chosen = _solve(weights, allowed, rules)
+    if chosen is None:
+        raise CampaignError(_explain(weights, allowed, rules, num_units))
+    return chosen
+
+
+def repair_numbers(spec: CampaignSpec, actions: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """Numbers (D, A) changed least, in shares of their ranges, so that the whole round costs at most what is allowed."""
+    rules, numbers = spec.constraints, spec.action.numbers or {}
+    if rules.max_cost is None:
+        return actions
+    costs = np.array([rules.cost.get(name, 0.0) for name in numbers])
+    if float((actions @ costs).sum()) <= rules.max_cost:
+        return actions
+    low, high = (np.array([getattr(b, side) for b in numbers.values()]) for side in ("low", "high"))
+    # Changes down and up, each at least 0: minimise their sum.
+    room_down, room_up = (np.where(free[:, None], room, 0.0).ravel() for room in (actions - low, high - actions))
+    unit = np.tile(costs, len(actions))
+    shares = np.tile(1 / (high - low), len(actions))
+    # A hair less, so that rounding to six digits stays within.
+    excess = float((actions @ costs).sum()) - (rules.max_cost - 1e-5 * float((np.abs(actions) @ np.abs(costs)).sum()))
+    answer = linprog(
+        np.concatenate([shares, shares]),
+        A_ub=np.concatenate([-unit, unit])[None],
+        b_ub=[-excess],
+        bounds=np.stack([np.zeros(2 * unit.size), np.maximum(np.concatenate([room_down, room_up]), 0)], axis=1),
+    )
+    if answer.status != 0:
+        least = float(np.where(costs > 0, low, high) @ costs) * len(actions)
+        raise CampaignError(
+            f"constraints.max_cost allows {rules.max_cost:g}, and the cheapest actions for {len(actions)} units cost "
+            f"{least:g} (more where units are pinned). Raise it, or experiment on fewer units."
+        )
+    down, up = np.split(answer.x, 2)
+    return actions + (up - down).reshape(actions.shape)
+
+
+Rule = tuple[str, np.ndarray, float, float]  # in words, weight of each option, least, most
+
+
+def _rules(spec: CampaignSpec, num_options: int) -> list[Rule]:
+    options, rules = list(spec.action.options or ()), spec.constraints
+    found: list[Rule] = []
+    for name, least in rules.at_least.items():
+        found.append((f"at least {least} units of {name!r}", np.eye(num_options)[options.index(name)], least, np.inf))
+    for name, most in rules.at_most.items():
+        found.append((f"at most {most} units of {name!r}", np.eye(num_options)[options.index(name)], -np.inf, most))
+    if rules.max_cost is not None:
+        costs = np.array([rules.cost.get(name, 0.0) for name in options])
+        found.append((f"a total cost of at most {rules.max_cost:g}", costs, -np.inf, rules.max_cost))
+    return found
+
+
+def _solve(weights: np.ndarray, allowed: np.ndarray, rules: list[Rule]) -> np.ndarray | None:
+    """The cheapest assignment by a mixed-integer program; None where there is none."""
+    num_units, num_options = weights.shape
+    size = weights.size
+    # Every unit gets one option.
+    each = coo_array((np.ones(size), (np.repeat(np.arange(num_units), num_options), np.arange(size))))
+    limits = [LinearConstraint(csr_array(each), 1, 1)]
+    for _, entries, least, most in rules:
+        limits.append(LinearConstraint(np.tile(entries, num_units)[None], least, most))
+    answer = milp(
+        weights.ravel(),
+        constraints=limits,
+        bounds=Bounds(np.zeros(size), allowed.ravel().astype(float)),  # pyright: ignore[reportArgumentType]
+        integrality=np.ones(size),
+        options={"time_limit": 60, "mip_rel_gap": 0},
+    )
+    return None if answer.x is None else np.argmax(answer.x.reshape(weights.shape), axis=1)
+
+
+def _check_each(spec: CampaignSpec, allowed: np.ndarray, units: Sequence[str]) -> None:
+    """Contradictions that can be told of one unit or one option alone."""
+    options, rules, num_units = list(spec.action.options or ()), spec.constraints, len(allowed)
+    stuck = np.flatnonzero(~allowed.any(axis=1))
+    if len(stuck):
+        raise CampaignError(
+            f"Unit {units[stuck[0]]!r} may get no option at all: constraints.forbid and rejections exclude every one "
+            f"({len(stuck)} such unit(s)). Allow one, or leave the unit out."
+        )
+    for name, least in rules.at_least.items():
+        able = int(allowed[:, options.index(name)].sum())
+        if least > able:
+            raise CampaignError(
+                f"constraints.at_least asks for {least} units of {name!r}, and {able} of the {num_units} units may get "
+                "it. Lower it, forbid less, or experiment on more units."
+            )
+
+
+def _explain(weights: np.ndarray, allowed: np.ndarray, rules: list[Rule], num_units: int) -> str:
+    """Which constraints to loosen: each one whose absence would make the others possible."""
+    keys = [rule for i, rule in enumerate(rules) if _solve(weights, allowed, rules[:i] + rules[i + 1 :]) is not None]
+    together = "; ".join(rule[0] for rule in rules)
+    advice = (
+        "Any one of these could be loosened: " + "; ".join(rule[0] for rule in keys)
+        if keys
+        else "More than one of them must be loosened"
+    )
+    return (
+        f"No assignment of {num_units} units satisfies all constraints at once: {together}; forbidden and pinned actions "
+        f"included. {advice}."
+    )

@@ -1,0 +1,179 @@
+"""From a spec and encoded numbers to models, posteriors, designs and policies. The only part of a campaign that needs JAX."""
+
+import dataclasses
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from cobed.budget import Budget, find_budget
+from cobed.campaign.encoding import Encoding
+from cobed.campaign.spec import CampaignSpec
+from cobed.data import Data
+from cobed.designers.cobed import design
+from cobed.designers.result import DesignResult
+from cobed.errors import SpecError
+from cobed.inference import Conjugate, infer
+from cobed.inference.base import Posterior, systematic
+from cobed.models.base import AbstractModel
+from cobed.models.conditioned import Conditioned, Pinned, without_gradient_gap
+from cobed.models.contract import bind_context_dim
+from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
+from cobed.models.linear import LinearGaussian
+from cobed.models.numpyro import from_numpyro
+from cobed.problem import Problem
+from cobed.progress import Reporter
+from cobed.spaces import AbstractSpace, Box, Discrete
+from cobed.types import Array, Float, Params
+
+# Draws of psi that stand for what is known when a round is designed or a policy chosen.
+DESIGN_DRAWS, POLICY_DRAWS = 16_384, 512
+MAX_CANDIDATES = 1_000
+# Small batches are designed from several starts, because one unit on a poor action matters. Large ones from one.
+MANY_UNITS = 100
+# Prior deviations on the scale of the link where the spec has none: moderate, in log-odds or logarithms.
+LINK_DEFAULTS = {"baseline": 1.0, "context": 0.5, "action": 0.5, "interaction": 0.25}
+# The same as shares of `outcome.spread` for normal outcomes.
+NORMAL_DEFAULTS = {"baseline": 1.0, "context": 0.5, "action": 0.5, "interaction": 0.25}
+
+
+def action_space(spec: CampaignSpec) -> AbstractSpace:
+    if spec.action.options is not None:
+        return Discrete(list(spec.action.options))
+    numbers = (spec.action.numbers or {}).values()
+    return Box([number.low for number in numbers], [number.high for number in numbers])
+
+
+def build_model(spec: CampaignSpec, encoding: Encoding, directory: Path | None = None) -> AbstractModel:
+    """The model of the spec for contexts encoded this way. `directory` is where a program's module is looked for first."""
+    context_dim = len(encoding.names(spec))
+    if spec.model.program is not None:
+        program = _import_program(spec.model.program, directory)
+        return bind_context_dim(from_numpyro(program, action_space(spec)), context_dim)
+    features = LinearFeatures(action_space(spec), context_dim)
+    outcome, likelihood = spec.outcome, spec.outcome.likelihood
+    if likelihood == "normal":
+        spread = outcome.spread or 1.0
+        given = {name: getattr(spec.prior, name) or share * spread for name, share in NORMAL_DEFAULTS.items()}
+        mean = features.by_kind(outcome.center, 0, 0, 0)
+        return linear_gaussian(features, mean, features.by_kind(**given), spread)
+    # d mean / d eta at the typical outcome: changes in units of the outcome become changes on the scale of the link.
+    slope = outcome.center * (1 - outcome.center) if likelihood == "bernoulli" else outcome.center
+    center = np.log(outcome.center / (1 - outcome.center)) if likelihood == "bernoulli" else np.log(outcome.center)
+    given = {
+        name: value / slope if (value := getattr(spec.prior, name)) else default
+        for name, default in LINK_DEFAULTS.items()
+    }
+    return GeneralisedLinear(features, features.by_kind(float(center), 0, 0, 0), features.by_kind(**given), likelihood)
+
+
+def _import_program(text: str, directory: Path | None) -> Any:
+    module, _, name = text.partition(":")
+    places = [str(place.resolve()) for place in (directory, Path.cwd()) if place is not None]
+    sys.path[:0] = places
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise SpecError(
+            f"model.program {text!r} cannot be loaded: {error}. It is looked for in {' and '.join(dict.fromkeys(places))} "
+            "and among the installed packages."
+        ) from error
+    finally:
+        for place in places:
+            sys.path.remove(place)
+
+
+def posterior_of(model: AbstractModel, data: Data | None, seed: int) -> Posterior:
+    """What is known about psi after these outcomes; the prior where there are none."""
+    key = jr.key(seed)
+    if data is None:
+        draws = jax.vmap(model.sample_prior)(jr.split(key, DESIGN_DRAWS))
+        return Posterior(draws, jnp.zeros(DESIGN_DRAWS), "prior", reason="no outcome has come back yet.")
+    exact = Conjugate(DESIGN_DRAWS)
+    if isinstance(model, LinearGaussian) and exact.unfit(model, data) is None:
+        return dataclasses.replace(infer(key, model, data, exact), reason="the posterior is known in closed form.")
+    return infer(key, model, data)
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """The units of a round in the engine's numbers. `pinned` (D,) marks those whose action, in `actions`, is decided."""
+
+    contexts: np.ndarray
+    pinned: np.ndarray
+    actions: np.ndarray
+
+
+def design_batch(
+    spec: CampaignSpec,
+    model: AbstractModel,
+    posterior: Posterior,
+    batch: Batch,
+    targets: np.ndarray,
+    seed: int,
+    budget: str | Budget | None = None,
+    progress: Reporter | None = None,
+) -> DesignResult:
+    """Actions for the units of a batch that tell most about the best rewards at the targets, given what is known."""
+    draws = resampled(posterior, DESIGN_DRAWS, seed)
+    known: AbstractModel = without_gradient_gap(model, draws)
+    # Before any outcome the model's own prior has endless draws.
+    known = known if posterior.method == "prior" else Conditioned(known, draws)
+    contexts = batch.contexts
+    if batch.pinned.any():
+        known = Pinned(known, contexts.shape[1])
+        decided = np.where(batch.pinned[:, None], batch.actions, 0.0)
+        contexts = np.concatenate([contexts, batch.pinned[:, None], decided], axis=1)
+        targets = np.concatenate([targets, np.zeros((len(targets), 1 + batch.actions.shape[1]))], axis=1)
+    problem = Problem(known, contexts, targets)
+    budget = find_budget(budget or spec.design.budget)
+    if budget.num_starts is None and len(contexts) >= MANY_UNITS:
+        budget = budget.replace(num_starts=1)
+    return design(problem, seed=seed, budget=budget, about=spec.design.about, progress=progress)
+
+
+def resampled(posterior: Posterior, num_draws: int, seed: int) -> Params:
+    """At most so many draws of equal weight."""
+    equal = np.ptp(np.asarray(posterior.log_weights)) == 0
+    if equal:
+        return thinned(posterior.params, num_draws)
+    chosen = systematic(jr.key(seed), posterior.log_weights, num_draws)
+    return jax.tree.map(lambda leaf: leaf[chosen], posterior.params)
+
+
+def thinned(draws: Params, num_draws: int) -> Params:
+    """Evenly spaced draws, so that mirrored pairs of draws stay together."""
+    total = jax.tree.leaves(draws)[0].shape[0]
+    return jax.tree.map(lambda leaf: leaf[:: max(1, total // num_draws)][:num_draws], draws)
+
+
+def candidate_actions(space: AbstractSpace) -> np.ndarray:
+    """The actions a policy chooses among, (J, A): every option; of numbers, a grid that holds the bounds.
+
+    A hundred steps of one number: nobody sets a price finer than that, and the reward is flat around its maximum.
+    """
+    if isinstance(space, Discrete):
+        return space.enumerate_discrete()
+    low, high = np.array(space.low), np.array(space.high)  # pyright: ignore[reportAttributeAccessIssue]
+    steps = {1: 101, 2: 21}.get(space.dim, max(3, int(MAX_CANDIDATES ** (1 / space.dim))))
+    if steps**space.dim > MAX_CANDIDATES:
+        raise SpecError(
+            f"{space.dim} numbers at once are too many for a policy: even 3 values of each are {steps**space.dim:,} "
+            f"combinations, and {MAX_CANDIDATES:,} can be compared. Choose fewer numbers."
+        )
+    unit = np.stack(np.meshgrid(*[np.linspace(0, 1, steps)] * space.dim, indexing="ij"), axis=-1).reshape(-1, space.dim)
+    return (low + (high - low) * unit).astype(np.float32)
+
+
+def mean_rewards(
+    model: AbstractModel, params: Params, contexts: Float[Array, "T C"], candidates: Float[Array, "J A"]
+) -> Float[Array, "T J N"]:
+    """E[y | a_j, c_t, psi_n] of every context, candidate action and draw."""
+    over_draws = jax.vmap(model.mean_reward, in_axes=(0, None, None))
+    over_actions = jax.vmap(over_draws, in_axes=(None, None, 0))
+    return jax.vmap(over_actions, in_axes=(None, 0, None))(params, contexts, candidates)

@@ -1,0 +1,101 @@
+"""One round: what is known goes in, an assignment that satisfies every constraint comes out."""
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from cobed.budget import Budget
+from cobed.campaign.constraints import forbidden_options, repair_numbers, repair_options
+from cobed.campaign.encoding import action_vectors, action_words
+from cobed.campaign.engine import Batch, candidate_actions, design_batch, mean_rewards, resampled
+from cobed.campaign.spec import CampaignSpec
+from cobed.campaign.store import Assignment
+from cobed.inference.base import Posterior
+from cobed.models.base import AbstractModel
+from cobed.progress import Reporter
+
+# Enough to rank options by where the constraints force a change.
+REPAIR_DRAWS = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class RoundUnits:
+    """The units of a round in the user's order. Those in `done` have an outcome; contexts are encoded, cells are not."""
+
+    rows: list[Assignment]
+    done: set[str]
+    contexts: np.ndarray
+    cells: dict[str, list[Any]]
+
+    @property
+    def is_done(self) -> np.ndarray:
+        return np.array([row.unit in self.done for row in self.rows], bool)
+
+    @property
+    def is_fixed(self) -> np.ndarray:
+        """Whose action is decided: by the user, or because it was done."""
+        return self.is_done | np.array([row.state == "pinned" for row in self.rows], bool)
+
+
+def design_round(
+    spec: CampaignSpec,
+    model: AbstractModel,
+    posterior: Posterior,
+    units: RoundUnits,
+    targets: np.ndarray,
+    seed: int,
+    budget: str | Budget | None = None,
+    progress: Reporter | None = None,
+) -> tuple[list[Assignment], dict[str, Any]]:
+    """Assignments of all units, and a summary as JSON can hold it. Fixed units keep their actions."""
+    fixed, waiting = units.is_fixed, ~units.is_done
+    actions = np.zeros((len(units.rows), model.action_space.dim), np.float32)
+    if fixed.any():
+        actions[fixed] = action_vectors(
+            spec, [row.action for row, keep in zip(units.rows, fixed, strict=True) if keep]
+        )  # fmt: skip
+    # Constraints that cannot be satisfied are told before the work, not after it.
+    _repaired(
+        spec, model, posterior, units, np.where(fixed[:, None], actions, candidate_actions(model.action_space)[-1])
+    )
+    summary: dict[str, Any] = {"posterior": posterior.method, "information": None, "warnings": [*posterior.warnings]}
+    if not fixed.all():
+        # What done units taught is in the posterior already.
+        batch = Batch(units.contexts[waiting], fixed[waiting], actions[waiting])
+        result = design_batch(spec, model, posterior, batch, targets, seed, budget, progress)
+        designed = np.zeros_like(actions)
+        designed[waiting] = result.actions
+        actions = np.where(fixed[:, None], actions, designed)
+        summary["warnings"] += result.warnings
+        summary["information"] = list(result.information) if result.information else None
+        summary["method"], summary["stop_reason"] = result.method, result.stop_reason
+    words = action_words(spec, _repaired(spec, model, posterior, units, actions))
+    planned = [
+        # What was fixed keeps the user's own digits.
+        row if keep else row._replace(action=word)
+        for row, word, keep in zip(units.rows, words, fixed, strict=True)
+    ]
+    return planned, summary
+
+
+def _repaired(
+    spec: CampaignSpec, model: AbstractModel, posterior: Posterior, units: RoundUnits, actions: np.ndarray
+) -> np.ndarray:
+    """The design with every constraint and rejection satisfied exactly."""
+    fixed = units.is_fixed
+    if spec.action.options is None:
+        return repair_numbers(spec, actions.astype(np.float64), ~fixed)
+    options = list(spec.action.options)
+    forbidden = forbidden_options(spec, units.cells, len(units.rows))
+    for place, row in enumerate(units.rows):
+        for action in row.rejected:
+            forbidden[place, options.index(action)] = True
+    draws = resampled(posterior, REPAIR_DRAWS, spec.seed)
+    candidates = jnp.asarray(candidate_actions(model.action_space))
+    rewards = np.asarray(mean_rewards(model, draws, jnp.asarray(units.contexts), candidates)).mean(axis=2)
+    wanted = np.argmax(actions, axis=1)
+    names = [row.unit for row in units.rows]
+    chosen = repair_options(spec, wanted, rewards, forbidden, np.where(fixed, wanted, -1), names)
+    return np.eye(len(options), dtype=np.float32)[chosen]

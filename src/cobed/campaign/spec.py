@@ -1,0 +1,297 @@
+"""What a campaign is about: `campaign.toml`, read and checked before any work. Every field is documented here."""
+
+import hashlib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from cobed.campaign.toml import parse, problems
+from cobed.errors import SpecError
+
+Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
+Positive = Annotated[Finite, Field(gt=0)]
+Name = Annotated[str, Field(min_length=1)]
+# What a binary cell may say, in any case of letters.
+YES, NO = ("1", "yes", "true", "y", "t"), ("0", "no", "false", "n", "f")
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class UnitsSpec(_Section):
+    """[units]: who is in the experiment."""
+
+    id: Name = Field(description="The column that names a unit. Ids are kept as text and must differ within a table.")
+
+
+class ContextSpec(_Section):
+    """[context]: one column that is known of a unit before an action is chosen. `age = "numeric"` is the short form."""
+
+    type: Literal["numeric", "categorical", "binary"] = Field(
+        description="numeric (scaled by the mean and deviation of the first table), categorical (one of some names), "
+        "or binary (0/1, yes/no, true/false)."
+    )
+    levels: tuple[Name, ...] | None = Field(
+        None, description="The values of a categorical column. By default those of the first table."
+    )
+
+    @model_validator(mode="after")
+    def _levels_fit(self):
+        if self.levels is not None and self.type != "categorical":
+            raise ValueError(f"levels belong to a categorical column, and this one is {self.type}")
+        if self.levels is not None and (len(self.levels) < 2 or len(set(self.levels)) < len(self.levels)):
+            raise ValueError(f"levels need at least 2 different names, got {list(self.levels)}")
+        return self
+
+
+class NumberSpec(_Section):
+    """[action.numbers]: one number to choose, between two bounds."""
+
+    low: Finite = Field(description="The smallest value allowed.")
+    high: Finite = Field(description="The largest value allowed.")
+
+    @model_validator(mode="after")
+    def _ordered(self):
+        if not self.low < self.high:
+            raise ValueError(f"low must be below high, got {self.low:g} and {self.high:g}")
+        return self
+
+
+class ActionSpec(_Section):
+    """[action]: what can be done to a unit: one of some named options, or one or several numbers."""
+
+    column: Name = Field("action", description="The column for the chosen option, in tables that go out and come in.")
+    options: tuple[Name, ...] | None = Field(None, description="Names of the options, at least two.")
+    numbers: dict[Name, NumberSpec] | None = Field(
+        None, description="Numbers to choose, each with low and high. Each has its own column, called like it."
+    )
+
+    @model_validator(mode="after")
+    def _one_kind(self):
+        if (self.options is None) == (self.numbers is None):
+            raise ValueError('give either options = ["...", "..."] or numbers = { price = { low = 0, high = 10 } }')
+        if self.options is not None and (len(self.options) < 2 or len(set(self.options)) < len(self.options)):
+            raise ValueError(f"options need at least 2 different names, got {list(self.options)}")
+        if self.numbers is not None and not self.numbers:
+            raise ValueError("numbers needs at least one number to choose")
+        return self
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that hold an action in a table."""
+        return [self.column] if self.options is not None else list(self.numbers or {})
+
+
+class OutcomeSpec(_Section):
+    """[outcome]: what comes back of a unit. Larger is better."""
+
+    column: Name = Field(description="The column of the outcome in tables that come back.")
+    likelihood: Literal["normal", "bernoulli", "poisson"] = Field(
+        description="normal (amounts), bernoulli (0/1, yes/no) or poisson (counts)."
+    )
+    typical: Finite | None = Field(
+        None, description="What you expect of an average unit. Needed for normal; else 0.5 (bernoulli), 1 (poisson)."
+    )
+    spread: Positive | None = Field(
+        None, description="Standard deviation of outcomes between units that get the same action. normal only."
+    )
+
+    @model_validator(mode="after")
+    def _in_range(self):
+        if self.likelihood == "normal" and (self.typical is None or self.spread is None):
+            raise ValueError("normal outcomes need typical (what an average unit gives) and spread (its deviation)")
+        if self.likelihood != "normal" and self.spread is not None:
+            raise ValueError(
+                f"spread belongs to normal outcomes; that of {self.likelihood} ones follows from their mean"
+            )
+        if self.likelihood == "bernoulli" and not 0 < self.center < 1:
+            raise ValueError(f"typical is a share of units between 0 and 1 for bernoulli outcomes, got {self.center:g}")
+        if self.likelihood == "poisson" and not self.center > 0:
+            raise ValueError(f"typical is a count above 0 for poisson outcomes, got {self.center:g}")
+        return self
+
+    @property
+    def center(self) -> float:
+        return (
+            self.typical
+            if self.typical is not None
+            else {"normal": 0.0, "bernoulli": 0.5, "poisson": 1.0}[self.likelihood]
+        )
+
+
+class PriorSpec(_Section):
+    """[prior]: how far coefficients may be from zero, as one standard deviation in units of the outcome.
+
+    For binary outcomes and counts these are changes around `outcome.typical`.
+    """
+
+    baseline: Positive | None = Field(None, description="Of the average outcome around typical.")
+    context: Positive | None = Field(
+        None, description="Of the effect of one deviation, or one level, of a context column."
+    )
+    action: Positive | None = Field(
+        None, description="Of the effect of an option, or of a number from its middle to a bound."
+    )
+    interaction: Positive | None = Field(
+        None, description="Of how much an action's effect changes with a context column."
+    )
+
+
+class ModelSpec(_Section):
+    """[model]: how outcomes depend on context and action."""
+
+    family: Literal["linear"] = Field(
+        "linear", description="linear: context, action and their products, through the link of the likelihood."
+    )
+    program: str | None = Field(
+        None,
+        description="A NumPyro program 'module:function' in the place of the family, called with (contexts, actions) as "
+        "encoded by the campaign.",
+    )
+
+    @field_validator("program")
+    @classmethod
+    def _module_and_function(cls, value: str | None):
+        if value is not None and not all(
+            part.replace(".", "_").isidentifier() for part in (value + ":").split(":")[:2]
+        ):
+            raise ValueError(f"a program is written 'module:function', got {value!r}")
+        return value
+
+
+class DesignSpec(_Section):
+    """[design]: how a round is designed."""
+
+    budget: Literal["smoke", "quick", "paper"] = Field("quick", description="smoke (to try), quick, or paper (hours).")
+    about: Literal["max-values", "parameters"] = Field(
+        "max-values", description="max-values: what the best action earns (CO-BED). parameters: all coefficients."
+    )
+    max_targets: Annotated[int, Field(ge=1, le=2000, strict=True)] = Field(
+        100, description="So many of the target rows, drawn at random, stand for all while a round is designed."
+    )
+
+
+class ForbidSpec(_Section):
+    """[[constraints.forbid]]: an option that some units must not get."""
+
+    action: Name = Field(description="The option.")
+    column: Name = Field(description="A categorical or binary context column.")
+    values: tuple[Name, ...] = Field(description="Units with these values do not get the option.", min_length=1)
+
+
+class ConstraintsSpec(_Section):
+    """[constraints]: what the assignment of a whole round must satisfy. forbid also holds in deployment."""
+
+    at_least: dict[Name, Annotated[int, Field(ge=0, strict=True)]] = Field(
+        {}, description="Smallest number of units, by option."
+    )
+    at_most: dict[Name, Annotated[int, Field(ge=0, strict=True)]] = Field(
+        {}, description="Largest number of units, by option."
+    )
+    cost: dict[Name, Finite] = Field(
+        {}, description="Cost of one unit, by option; by number, cost of one of it. Others cost 0."
+    )
+    max_cost: Finite | None = Field(None, description="The whole round costs at most this.")
+    forbid: tuple[ForbidSpec, ...] = Field((), description="Options that some units must not get.")
+
+
+def _short_form(value: Any) -> Any:
+    """`age = "numeric"` for `age = { type = "numeric" }`."""
+    if isinstance(value, dict):
+        return {name: {"type": column} if isinstance(column, str) else column for name, column in value.items()}
+    return value
+
+
+class CampaignSpec(_Section):
+    """A whole campaign.toml."""
+
+    name: Name = Field(description="What the campaign is called in its report.")
+    seed: Annotated[int, Field(ge=0, lt=2**30, strict=True)] = Field(0, description="Same seed, same design.")
+    units: UnitsSpec
+    context: Annotated[dict[Name, ContextSpec], BeforeValidator(_short_form)] = Field(min_length=1)
+    action: ActionSpec
+    outcome: OutcomeSpec
+    model: ModelSpec = Field(default_factory=lambda: ModelSpec.model_validate({}))
+    prior: PriorSpec = Field(default_factory=lambda: PriorSpec.model_validate({}))
+    design: DesignSpec = Field(default_factory=lambda: DesignSpec.model_validate({}))
+    constraints: ConstraintsSpec = Field(default_factory=lambda: ConstraintsSpec.model_validate({}))
+
+    @model_validator(mode="after")
+    def _fits_together(self):
+        used = [self.units.id, *self.context, *self.action.columns, self.outcome.column]
+        twice = sorted({name for name in used if used.count(name) > 1})
+        if twice:
+            raise ValueError(f"the column {twice[0]!r} is used twice; id, contexts, action and outcome need their own")
+        actions = list(self.action.options or self.action.numbers or ())
+        rules = self.constraints
+        for key in ("at_least", "at_most", "cost"):
+            for name in getattr(rules, key):
+                if name not in actions:
+                    raise ValueError(
+                        f"constraints.{key} names {name!r}, which is no action; allowed: {', '.join(actions)}"
+                    )
+        if self.action.options is None and (rules.at_least or rules.at_most or rules.forbid):
+            raise ValueError(
+                "constraints.at_least, at_most and forbid count options; with numbers only a cost can be limited"
+            )
+        for rule in rules.forbid:
+            self._check_forbid(rule, actions)
+        for name, least in rules.at_least.items():
+            if least > rules.at_most.get(name, least):
+                raise ValueError(f"constraints: at least {least} and at most {rules.at_most[name]} units of {name!r}")
+        return self
+
+    def _check_forbid(self, rule: ForbidSpec, actions: list[str]) -> None:
+        column = self.context.get(rule.column)
+        if rule.action not in actions:
+            raise ValueError(
+                f"constraints.forbid names {rule.action!r}, which is no action; allowed: {', '.join(actions)}"
+            )
+        if column is None or column.type == "numeric":
+            allowed = [name for name, column in self.context.items() if column.type != "numeric"]
+            raise ValueError(
+                f"constraints.forbid names the column {rule.column!r}; allowed are categorical and binary context columns: "
+                f"{', '.join(allowed) or 'there is none'}"
+            )
+        odd = [value for value in rule.values if column.type == "binary" and value.lower() not in (*YES, *NO)]
+        if odd:
+            raise ValueError(
+                f"constraints.forbid names {odd[0]!r} for the binary column {rule.column!r}; allowed: yes or no, 1 or 0"
+            )
+        unknown = [value for value in rule.values if column.levels is not None and value not in column.levels]
+        if unknown:
+            raise ValueError(
+                f"constraints.forbid names {unknown[0]!r}, which is no level of {rule.column!r}: {', '.join(column.levels or ())}"
+            )
+
+
+def read_spec(path: str | Path) -> tuple[CampaignSpec, str]:
+    """The spec in a file, and its text. `SpecError` says everything that is wrong with it."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise SpecError(f"{path} does not exist. `cobed init` writes one to fill in.") from error
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{path} is not UTF-8 text: {error}. Save it as UTF-8.") from error
+    return parse_spec(text, path.name), text
+
+
+def parse_spec(text: str, name: str = "campaign.toml") -> CampaignSpec:
+    """The spec written in `text`; `name` is what messages call it."""
+    document = parse(text, name)
+    try:
+        return CampaignSpec.model_validate(document)
+    except ValidationError as error:
+        raise SpecError("\n".join(problems(error, CampaignSpec, text, name))) from error
+
+
+def spec_hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def changed_sections(old: CampaignSpec, new: CampaignSpec) -> list[str]:
+    """The sections that data already stored depend on, and that differ."""
+    return [name for name in ("units", "context", "action", "outcome") if getattr(old, name) != getattr(new, name)]

@@ -1,0 +1,159 @@
+"""A campaign.toml to fill in, with a comment on every line; guessed from a table where there is one."""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from cobed.campaign.spec import NO, YES
+from cobed.campaign.tables import Complaints, Table
+from cobed.errors import TableError
+
+# A column of text with more values than this is not a category.
+MAX_LEVELS = 20
+
+TEXT = """# What this campaign is about. `cobed check` says what is wrong with it before any work is done.
+name = {name}
+seed = 0                        # same seed, same design
+
+[units]
+id = {id}
+
+# What is known of a unit before an action is chosen: "numeric", "categorical" or "binary".
+# Delete the columns that cannot matter; all others of your tables pass through untouched.
+[context]
+{context}
+
+# What can be done to a unit. In the place of options, numbers can be chosen:
+#   numbers = {{ price = {{ low = 5.0, high = 20.0 }} }}
+[action]
+column = {action}
+options = {options}
+
+# What comes back; larger is better. likelihood: "normal" (amounts), "bernoulli" (0/1, yes/no) or "poisson" (counts).
+[outcome]
+column = {outcome}
+likelihood = {likelihood}
+typical = {typical}{spread}
+
+# How large effects may be, as one standard deviation in units of the outcome. Sensible defaults where left out.
+# [prior]
+# baseline = ...                # of the average outcome around typical
+# context = ...                 # of one deviation, or one level, of a context column
+# action = ...                  # of an option
+# interaction = ...             # of how an option's effect changes with a context column
+
+[design]
+budget = "quick"                # "smoke" to try it in seconds, "quick" for real work, "paper" for hours
+
+# What the assignment of a whole round must satisfy. forbid also holds in deployment.
+# [constraints]
+# at_most = {{ {second} = 100 }}
+# at_least = {{ {first} = 20 }}
+# cost = {{ {second} = 1.5 }}
+# max_cost = 200.0
+# [[constraints.forbid]]
+# action = {second}
+# column = "a categorical or binary context column"
+# values = ["..."]
+"""
+
+
+def template(name: str) -> str:
+    """The template with made-up columns."""
+    context = {"age": "numeric", "segment": "categorical", "returning": "binary"}
+    return _fill(name, "id", context, "action", ["A", "B"], "outcome", ("bernoulli", 0.5, None))
+
+
+def guess(name: str, table: Table, action: str | None = None, outcome: str | None = None) -> str:
+    """The template with the columns of a table. `action` and `outcome` name its columns of them, where it is history."""
+    for column in (action, outcome):
+        if column is not None:
+            table.require([column], "which you named")
+    columns = [str(column) for column in table.frame.columns if column not in (action, outcome)]
+    if not columns:
+        raise TableError(
+            f"{table.name} has no columns besides {action!r} and {outcome!r}; an id and contexts are needed."
+        )
+    unique = [column for column in columns if table.text(column).is_unique]
+    named = [column for column in unique if column.lower() == "id" or column.lower().endswith(("_id", "id"))]
+    identity = (named or unique or columns)[0]
+    kinds = {column: kind for column in columns if column != identity and (kind := _kind(table, column))}
+    options = sorted({value for value in table.text(action) if value})[:MAX_LEVELS] if action else ["A", "B"]
+    if len(options) < 2:
+        raise TableError(
+            f"{table.name}, column {action!r} has the one value {options}; at least two actions are needed."
+        )
+    likelihood = _likelihood(table, outcome) if outcome else ("bernoulli", 0.5, None)
+    return _fill(name, identity, kinds, action or "action", options, outcome or "outcome", likelihood)
+
+
+def _kind(table: Table, column: str) -> str | None:
+    """What a column looks like; None for free text."""
+    text = table.text(column)
+    values = {value for value in text.str.lower() if value}
+    if values and values <= {*YES, *NO}:
+        return "binary"
+    complaints = Complaints(table)
+    if np.isfinite(table.numbers(column, complaints)).all():
+        return "numeric"
+    return "categorical" if 2 <= len(values) <= MAX_LEVELS else None
+
+
+def _likelihood(table: Table, column: str) -> tuple[str, float, float | None]:
+    complaints = Complaints(table)
+    if _kind(table, column) == "binary":
+        values = table.binary(column, complaints, allow_missing=True)
+        share = float(np.clip(np.nanmean(values), 0.01, 0.99))
+        return "bernoulli", share, None
+    values = table.numbers(column, complaints, allow_missing=True)
+    complaints.tell()
+    values = values[np.isfinite(values)]
+    if values.size == 0:
+        raise TableError(f"{table.name}, column {column!r} holds no outcome to guess from. Leave --outcome out.")
+    if (values == np.round(values)).all() and (values >= 0).all() and values.max() <= 50:
+        return "poisson", float(max(values.mean(), 0.01)), None
+    return "normal", float(values.mean()), float(values.std()) or 1.0
+
+
+def _fill(
+    name: str,
+    identity: str,
+    context: dict[str, str],
+    action: str,
+    options: list[str],
+    outcome: str,
+    likelihood: tuple[str, float, float | None],
+) -> str:
+    kind, typical, spread = likelihood
+    lines = [f"{_key(column)} = {_text(of)}" for column, of in context.items()]
+    return TEXT.format(
+        name=_text(name),
+        id=_text(identity),
+        context="\n".join(lines) or '# age = "numeric"',
+        action=_text(action),
+        options="[" + ", ".join(map(_text, options)) + "]",
+        outcome=_text(outcome),
+        likelihood=_text(kind),
+        typical=f"{_number(typical)}                   # what an average unit gives",
+        spread=f"\nspread = {_number(spread)}                    # its standard deviation between units"
+        if spread
+        else "",
+        first=_key(options[0]),
+        second=_key(options[1]),
+    )
+
+
+def _number(value: float) -> str:
+    text = f"{value:.3g}"
+    return text if any(mark in text for mark in ".e") else f"{text}.0"
+
+
+def _text(value: Any) -> str:
+    # A JSON string is a TOML basic string; TOML asks for DEL to be escaped as well.
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if bare else _text(name)

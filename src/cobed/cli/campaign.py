@@ -1,0 +1,216 @@
+"""The commands of a campaign: init, check, design, observe, deploy, report, status, export. Thin: parse, call, print."""
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cobed.errors import CampaignError, CobedError, StorageError
+
+if TYPE_CHECKING:
+    from cobed.campaign.campaign import Campaign
+
+app = typer.Typer()
+
+Spec = Annotated[Path, typer.Option("--spec", help="The campaign.toml.")]
+Place = Annotated[
+    str | None,
+    typer.Option("--store", help="A SQLite file, or a database URL. By default campaign.db beside the spec."),
+]
+DEFAULT = Path("campaign.toml")
+
+
+@app.command()
+def init(
+    spec: Annotated[Path, typer.Argument(help="Where to write it.")] = DEFAULT,
+    table: Annotated[Path | None, typer.Option("--from", help="A table whose columns to start from.")] = None,
+    action: Annotated[str | None, typer.Option(help="Its column of past actions, if it has one.")] = None,
+    outcome: Annotated[str | None, typer.Option(help="Its column of past outcomes, if it has one.")] = None,
+) -> None:
+    """Write a commented campaign.toml to fill in."""
+    from cobed.campaign.spec import parse_spec
+    from cobed.campaign.tables import read_table
+    from cobed.campaign.template import guess, template
+    from cobed.storage import write_whole
+
+    if spec.exists():
+        raise CampaignError(f"{spec} exists already and is not written over. Give another name, or remove it.")
+    if table is None and (action or outcome):
+        raise CampaignError("--action and --outcome name columns of a table. Give it with --from.")
+    name = spec.resolve().parent.name or "campaign"
+    text = template(name) if table is None else guess(name, read_table(table), action, outcome)
+    if table is not None:
+        try:
+            parse_spec(text, spec.name)
+        except CobedError as error:
+            print(f"To be corrected by hand:\n{error}\n")
+    spec.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(spec, lambda file: file.write(text.encode()))
+    print(f"Wrote {spec}. Edit it, then: cobed check --spec {spec} YOUR_TABLE.csv")
+
+
+@app.command()
+def check(
+    tables: Annotated[
+        list[Path] | None, typer.Argument(help="Tables to check too: units, targets or outcomes.")
+    ] = None,
+    spec: Spec = DEFAULT,
+) -> None:
+    """Say what is wrong with the spec and with tables, before any work is done."""
+    from cobed.campaign.check import check_table
+    from cobed.campaign.spec import read_spec
+    from cobed.campaign.tables import read_table
+
+    read, _ = read_spec(spec)
+    actions = ", ".join(read.action.options or read.action.numbers or ())
+    print(
+        f"{spec.name}: fine. {len(read.context)} context column(s); actions: {actions}; {read.outcome.likelihood} outcome."
+    )
+    for path in tables or []:
+        print(f"{path.name}: {check_table(read, read_table(path))}")
+
+
+@app.command()
+def design(
+    units: Annotated[Path, typer.Argument(help="The units of the round, one row each.")],
+    targets: Annotated[
+        Path | None, typer.Option(help="Where the policy will be deployed. By default the units themselves.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the units with their actions.")] = Path("assignments.csv"),
+    pin: Annotated[list[str] | None, typer.Option(help="UNIT=ACTION: decide it yourself, redesign the rest.")] = None,
+    reject: Annotated[list[str] | None, typer.Option(help="UNIT: refuse its action, redesign the rest.")] = None,
+    spec: Spec = DEFAULT,
+    store: Place = None,
+) -> None:
+    """Choose the action to try on each unit. The same command again gives the same round, until outcomes are in."""
+    from cobed.campaign.tables import write_table
+    from cobed.progress import ConsoleReporter
+
+    campaign = _open(spec, store, create=True)
+    before = campaign.rounds()
+    if pin:
+        campaign.pin(dict(_pair(text, campaign) for text in pin))
+    if reject:
+        campaign.reject(reject)
+    frame = campaign.recommend(units, targets, progress=ConsoleReporter())
+    last = campaign.rounds()[-1]
+    write_table(frame, out)
+    known = any((r.id, r.version) == (last.id, last.version) for r in before)
+    what = "as designed before" if known else "designed anew" if last.version > 1 else "designed"
+    print(f"Round {last.id}, {what}: {len(frame)} units in {out}.")
+    if campaign.spec.action.options is not None:
+        counts = Counter(frame[campaign.spec.action.column])
+        print("Units by action: " + ", ".join(f"{name} {counts[name]}" for name in campaign.spec.action.options))
+    if last.summary["information"]:
+        value, error = last.summary["information"]
+        print(f"The outcomes will tell about the best rewards: at least {value:.3f} ± {error:.3f} nats.")
+    _warn(last.summary["warnings"])
+    print(f"Next: fill in the column {campaign.spec.outcome.column!r}, then: cobed observe {out}")
+
+
+@app.command()
+def observe(
+    outcomes: Annotated[Path, typer.Argument(help="A table with the id and the outcome; empty outcomes are skipped.")],
+    round: Annotated[int | None, typer.Option(help="The round they belong to. By default each unit's last.")] = None,
+    spec: Spec = DEFAULT,
+    store: Place = None,
+) -> None:
+    """Take outcomes: partial, late, corrected and unplanned rows are normal; the same table twice changes nothing."""
+    campaign = _open(spec, store, create=True)
+    print(campaign.add_outcomes(outcomes, round=round))
+    status = campaign.status()
+    print(f"{status.num_outcomes} outcome(s) in all, {status.num_waiting} awaited.")
+
+
+@app.command()
+def deploy(
+    targets: Annotated[Path, typer.Argument(help="The units to act on, one row each.")],
+    out: Annotated[Path, typer.Option(help="Where to write them with their actions.")] = Path("policy.csv"),
+    spec: Spec = DEFAULT,
+    store: Place = None,
+) -> None:
+    """Choose the best action for each unit, by everything learned so far."""
+    from cobed.campaign.tables import write_table
+
+    campaign = _open(spec, store)
+    frame = campaign.deploy(targets)
+    write_table(frame, out)
+    _, posterior = campaign.posterior()
+    summary = campaign.policies()[-1]
+    print(f"{len(frame):,} units in {out}.")
+    if "counts" in summary:
+        print("Units by action: " + ", ".join(f"{name} {count:,}" for name, count in summary["counts"].items()))
+    column = campaign.spec.outcome.column
+    print(f"Expected {column} a unit: {_interval(summary['value'])} (90% interval).")
+    print(f"Gain over {summary['single']!r} for all: {_interval(summary['over_single'])}.")
+    print(f"Gain over actions at random: {_interval(summary['over_random'])}.")
+    print(f"The action is the best one with probability {summary['p_best']:.0%}, averaged over units.")
+    _warn(posterior.warnings)
+
+
+@app.command()
+def report(
+    out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
+    spec: Spec = DEFAULT,
+    store: Place = None,
+) -> None:
+    """Write one page for everybody: what was tried, what was learned, what to deploy where, how sure."""
+    from cobed.report.campaign import write_report
+
+    print(f"Report: {write_report(_open(spec, store), out).resolve()}")
+
+
+@app.command()
+def status(spec: Spec = DEFAULT, store: Place = None) -> None:
+    """Say where the campaign stands."""
+    found = _open(spec, store).status()
+    print(
+        f"{found.name}: {found.num_outcomes} outcome(s), {found.num_waiting} awaited, {found.num_policies} deployment(s)."
+    )
+    print(found.rounds.to_string(index=False) if len(found.rounds) else "No round yet.")
+
+
+@app.command()
+def export(
+    out: Annotated[Path, typer.Option(help="Where to write it: .csv or .parquet.")] = Path("campaign.csv"),
+    spec: Spec = DEFAULT,
+    store: Place = None,
+) -> None:
+    """Write everything as one table: each unit of each round, its context, its action and what came back."""
+    from cobed.campaign.tables import write_table
+
+    frame = _open(spec, store).export()
+    print(f"{len(frame)} row(s) in {write_table(frame, out)}.")
+
+
+def _open(spec: Path, store: str | None, *, create: bool = False) -> "Campaign":
+    """The campaign of a spec, with the spec as it is now; begun where there is none and `create` allows it."""
+    from cobed.campaign.campaign import Campaign
+    from cobed.campaign.store import holds_campaign
+
+    place = store or spec.parent / "campaign.db"
+    if holds_campaign(place):
+        return Campaign.open(place, spec)
+    if not create:
+        raise StorageError(f"There is no campaign in {place} yet. `cobed design` or `cobed observe` starts one.")
+    return Campaign.create(spec, place)
+
+
+def _pair(text: str, campaign: "Campaign") -> tuple[str, object]:
+    unit, equals, action = text.partition("=")
+    columns = campaign.spec.action.columns
+    values = action.split(",")
+    if not equals or (campaign.spec.action.options is None and len(values) != len(columns)):
+        wanted = "UNIT=ACTION" if campaign.spec.action.options is not None else "UNIT=" + ",".join(columns).upper()
+        raise CampaignError(f"--pin {text!r} is not of the form {wanted}.")
+    return unit, action if campaign.spec.action.options is not None else dict(zip(columns, values, strict=True))
+
+
+def _interval(found: dict[str, float]) -> str:
+    return f"{found['mean']:.4g}, between {found['low']:.4g} and {found['high']:.4g}"
+
+
+def _warn(warnings: "list[str] | tuple[str, ...]") -> None:
+    for warning in warnings:
+        print(f"Warning: {warning}")

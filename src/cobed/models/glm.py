@@ -1,0 +1,153 @@
+"""Generalised linear models: a linear predictor in context, action and their products, with independent Gaussian priors.
+
+    eta = b0 + b . c + u . f(a) + f(a)^T B c,    E[y | a, c, psi] = link^-1(eta)
+
+f(a) is the one-hot vector of a named action; for bounded numbers, scaled to [-1, 1], the numbers, their squares and
+their products. Only the numbers themselves meet the context: a context then moves the best action, and may do so in
+every direction.
+"""
+
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from cobed.errors import ModelError
+from cobed.models.base import AbstractLikelihoodModel
+from cobed.models.linear import LinearGaussian
+from cobed.spaces import AbstractSpace, Box, Discrete
+from cobed.types import Array, Float
+
+Likelihood = Literal["bernoulli", "poisson"]
+# exp(15) is three million: counts above that are a prior far too wide, and would overflow.
+MAX_LOG_RATE = 15.0
+
+
+class LinearFeatures(eqx.Module):
+    """phi(c, a) of shape (P,): 1, the context, the action's own terms, and action by context."""
+
+    action_space: AbstractSpace
+    context_dim: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        space = self.action_space
+        if not isinstance(space, Discrete) and not (isinstance(space, Box) and space.bounded):
+            raise ModelError(
+                f"A linear model takes named actions, Discrete([...]), or bounded numbers, Box(low, high); got {space}."
+            )
+
+    def __call__(self, context: Float[Array, " C"], action: Float[Array, " A"]) -> Float[Array, " P"]:
+        own, moved = self._action_terms(action)
+        return jnp.concatenate([jnp.ones(1), context, own, jnp.outer(moved, context).ravel()])
+
+    def _action_terms(self, action: Float[Array, " A"]) -> tuple[Float[Array, " K"], Float[Array, " M"]]:
+        """The terms of the action alone, and those of them that meet the context."""
+        if isinstance(self.action_space, Discrete):
+            return action, action
+        low, high = (np.asarray(bound, np.float32) for bound in (self.action_space.low, self.action_space.high))  # pyright: ignore[reportAttributeAccessIssue]
+        unit = (2 * action - low - high) / (high - low)
+        rows, columns = np.triu_indices(self.action_space.dim)
+        return jnp.concatenate([unit, unit[rows] * unit[columns]]), unit
+
+    @property
+    def num_own(self) -> int:
+        """How many terms an action has by itself."""
+        dim = self.action_space.dim
+        return dim if isinstance(self.action_space, Discrete) else dim + dim * (dim + 1) // 2
+
+    def by_kind(self, baseline: float, context: float, action: float, interaction: float) -> np.ndarray:
+        """A vector of length P with one number for each kind of coefficient."""
+        counts = (1, self.context_dim, self.num_own, self.action_space.dim * self.context_dim)
+        return np.repeat(np.array([baseline, context, action, interaction], np.float32), counts)
+
+    def names(self, contexts: list[str], actions: list[str]) -> list[str]:
+        """What each coefficient stands for, given the names of the context columns and of the actions' entries."""
+        own = list(actions)
+        if not isinstance(self.action_space, Discrete):
+            rows, columns = np.triu_indices(self.action_space.dim)
+            own += [
+                f"{actions[i]} squared" if i == j else f"{actions[i]} by {actions[j]}"
+                for i, j in zip(rows, columns, strict=True)
+            ]
+        return ["baseline", *contexts, *own, *(f"{action} by {name}" for action in actions for name in contexts)]
+
+
+class GeneralisedLinear(AbstractLikelihoodModel):
+    """Binary (logit link) or count (log link) outcomes. psi is the flat vector of coefficients, each Gaussian."""
+
+    features: LinearFeatures
+    prior_mean: Float[Array, " P"]
+    prior_std: Float[Array, " P"]
+    likelihood: Likelihood = eqx.field(static=True)
+    action_space: AbstractSpace
+    context_dim: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        features: LinearFeatures,
+        prior_mean: Array | np.ndarray,
+        prior_std: Array | np.ndarray,
+        likelihood: Likelihood,
+    ):
+        """`prior_mean` and `prior_std` have shape (P,), on the scale of the link: log-odds, or logarithms of rates."""
+        mean, std = np.asarray(prior_mean, np.float32), np.asarray(prior_std, np.float32)
+        size = features.by_kind(0, 0, 0, 0).size
+        if likelihood not in ("bernoulli", "poisson"):
+            raise ModelError(
+                f"likelihood must be 'bernoulli' or 'poisson', got {likelihood!r}; linear_gaussian has normal outcomes."
+            )
+        if mean.shape != (size,) or std.shape != (size,):
+            raise ModelError(
+                f"These features have {size} coefficients; the prior has means {mean.shape} and deviations {std.shape}."
+            )
+        if not (np.isfinite(mean).all() and np.isfinite(std).all() and (std > 0).all()):
+            raise ModelError("Prior means must be finite, and prior standard deviations positive and finite.")
+        self.features, self.likelihood = features, likelihood
+        self.prior_mean, self.prior_std = jnp.asarray(mean), jnp.asarray(std)
+        self.action_space, self.context_dim = features.action_space, features.context_dim
+
+    def sample_prior(self, key):
+        return self.prior_mean + self.prior_std * jr.normal(key, self.prior_mean.shape)
+
+    def log_prior(self, params):
+        """log Normal(psi; mean, std), the coefficients independent."""
+        return jnp.sum(jax.scipy.stats.norm.logpdf(params, self.prior_mean, self.prior_std))
+
+    def mean_reward(self, params, context, action):
+        eta = self._predictor(params, context, action)
+        return jax.nn.sigmoid(eta) if self.likelihood == "bernoulli" else jnp.exp(eta)
+
+    def outcome_variance(self, params, context, action):
+        """Var[y | a, c, psi]."""
+        mean = self.mean_reward(params, context, action)
+        return mean * (1 - mean) if self.likelihood == "bernoulli" else mean
+
+    def sample_outcome(self, key, params, context, action):
+        """An exact draw, 0 or 1, or a count. It has no gradient in the action."""
+        mean = jax.lax.stop_gradient(self.mean_reward(params, context, action))
+        draw = jr.bernoulli(key, mean) if self.likelihood == "bernoulli" else jr.poisson(key, mean)
+        return draw.astype(jnp.float32)
+
+    def log_likelihood(self, params, context, action, outcome):
+        eta = self._predictor(params, context, action)
+        if self.likelihood == "bernoulli":
+            # y log s(eta) + (1 - y) log s(-eta)
+            return outcome * jax.nn.log_sigmoid(eta) + (1 - outcome) * jax.nn.log_sigmoid(-eta)
+        return outcome * eta - jnp.exp(eta) - jax.scipy.special.gammaln(outcome + 1)
+
+    def _predictor(self, params: Array, context: Array, action: Array) -> Float[Array, ""]:
+        eta = self.features(context, action) @ params
+        return eta if self.likelihood == "bernoulli" else jnp.minimum(eta, MAX_LOG_RATE)
+
+
+def linear_gaussian(
+    features: LinearFeatures, prior_mean: Array | np.ndarray, prior_std: Array | np.ndarray, noise_std: float
+) -> LinearGaussian:
+    """The same predictor with normal outcomes: everything has a closed form."""
+    variances = np.asarray(prior_std, np.float32) ** 2
+    return LinearGaussian(
+        features, prior_mean, variances, features.action_space, features.context_dim, noise_std
+    )  # fmt: skip

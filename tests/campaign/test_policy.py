@@ -1,0 +1,71 @@
+"""Policies for many targets, against the deployment of the engine and values worked out by hand."""
+
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import cobed
+from cobed.campaign import policy
+from cobed.campaign.engine import POLICY_DRAWS, resampled
+from cobed.campaign.policy import choose_actions
+from cobed.inference.base import Posterior
+from cobed.models.glm import LinearFeatures, linear_gaussian
+
+FEATURES = LinearFeatures(cobed.Discrete(["a", "b"]), 1)
+MODEL = linear_gaussian(FEATURES, np.zeros(6), np.ones(6), 1.0)
+# baseline, context, a, b, a by context, b by context
+SURE = np.array([1.0, 0.0, 0.0, 0.0, 1.0, -1.0])
+
+
+def draws_around(psi, scale=0.1, number=64):
+    half = scale * jr.normal(jr.key(0), (number // 2, len(psi)))
+    return jnp.asarray(psi, jnp.float32) + jnp.concatenate([half, -half])
+
+
+def test_each_target_gets_its_best_action_and_the_gains_are_counted():
+    found = choose_actions(MODEL, draws_around(SURE, 0.0), np.array([[2.0], [-1.0], [-3.0]], np.float32))
+    assert np.argmax(found.actions, axis=1).tolist() == [0, 1, 1]
+    np.testing.assert_allclose(found.expected, [3, 2, 4], atol=1e-5)
+    np.testing.assert_allclose(found.p_best, 1)
+    # b for all earns -1, 2 and 4; a and b at random earn 1 on average.
+    assert np.argmax(found.single) == 1
+    assert found.value.mean == pytest.approx(3)
+    assert found.over_single.mean == pytest.approx(3 - 5 / 3)
+    assert found.over_random.mean == pytest.approx(2)
+
+
+def test_a_forbidden_option_is_nobodys():
+    forbidden = np.array([[True, False], [False, False]])
+    found = choose_actions(MODEL, draws_around(SURE, 0.0), np.array([[2.0], [2.0]], np.float32), forbidden)
+    assert np.argmax(found.actions, axis=1).tolist() == [1, 0]
+    np.testing.assert_allclose(found.expected, [-1, 3], atol=1e-5)
+    # a for all gives the first unit b, as the policy does.
+    assert found.over_single.mean == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("space", [cobed.Discrete(["a", "b"]), cobed.Box(0.0, 4.0)])
+def test_blocks_change_nothing_and_the_engine_agrees(space, monkeypatch):
+    features = LinearFeatures(space, 1)
+    size = features.by_kind(0, 0, 0, 0).size
+    model = linear_gaussian(features, np.zeros(size), np.ones(size), 1.0)
+    psi = np.array([0.0, 0.2, 0.1, -1.0, 0.7, 0.3])[:size]
+    draws, contexts = draws_around(psi, 0.05), np.linspace(-1, 1, 7, dtype=np.float32)[:, None]
+    whole = choose_actions(model, draws, contexts)
+    monkeypatch.setattr(policy, "BLOCK", 3 * 64 * (2 if space.dim == 2 else 101))
+    blocks = choose_actions(model, draws, contexts)
+    np.testing.assert_allclose(blocks.actions, whole.actions)
+    np.testing.assert_allclose(blocks.low, whole.low, atol=1e-5)
+    theirs = cobed.deploy(Posterior(draws, jnp.zeros(64), "test"), model, contexts)
+    # The grid of the campaign has steps of a hundredth of the range.
+    np.testing.assert_allclose(whole.actions, theirs.actions, atol=0.041)
+    np.testing.assert_allclose(whole.expected, theirs.expected, atol=1e-3)
+    np.testing.assert_allclose(whole.low, theirs.low, atol=0.05)
+
+
+def test_weighted_draws_are_resampled_by_their_weights():
+    weighted = Posterior(jnp.arange(4.0), jnp.log(jnp.array([0.5, 0.25, 0.25, 1e-9])), "test")
+    found = np.asarray(resampled(weighted, 400, 0))
+    assert np.abs(np.bincount(found.astype(int), minlength=4) - [200, 100, 100, 0]).max() <= 1
+    equal = Posterior(jnp.arange(2.0 * POLICY_DRAWS), jnp.zeros(2 * POLICY_DRAWS), "test")
+    np.testing.assert_array_equal(resampled(equal, POLICY_DRAWS, 0), np.arange(0, 2 * POLICY_DRAWS, 2))

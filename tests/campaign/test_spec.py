@@ -1,0 +1,215 @@
+"""campaign.toml: what is read, and what is said about what cannot be."""
+
+import contextlib
+import string
+import tomllib
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from cobed.campaign.spec import CampaignSpec, parse_spec, read_spec
+from cobed.campaign.template import template
+from cobed.campaign.toml import find_line
+from cobed.errors import SpecError
+
+GOOD = """name = "spring"
+[units]
+id = "customer"
+[context]
+recency = "numeric"
+channel = { type = "categorical", levels = ["Web", "Phone"] }
+new = "binary"
+[action]
+column = "offer"
+options = ["none", "5%"]
+[outcome]
+column = "visit"
+likelihood = "bernoulli"
+typical = 0.2
+[constraints]
+at_most = { "5%" = 10 }
+[[constraints.forbid]]
+action = "5%"
+column = "channel"
+values = ["Web"]
+"""
+
+
+def test_a_good_spec_is_read_with_its_defaults():
+    spec = parse_spec(GOOD)
+    assert spec.context["recency"].type == "numeric"
+    assert spec.context["channel"].levels == ("Web", "Phone")
+    assert spec.action.columns == ["offer"]
+    assert spec.design.budget == "quick"
+    assert spec.outcome.center == 0.2
+    assert parse_spec(GOOD.replace("typical = 0.2\n", "")).outcome.center == 0.5
+
+
+def test_every_field_is_documented():
+    def check(model):
+        assert model.__doc__
+        for name, field in model.model_fields.items():
+            inner = hasattr(field.annotation, "model_fields")
+            assert field.description or inner or name == "context", f"{model.__name__}.{name}"
+            if inner:
+                check(field.annotation)
+
+    check(CampaignSpec)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("likelihood", "liklihood", r"line 13, outcome\.liklihood: there is no such key\. Did you mean 'likelihood'\?"),
+        ('"bernoulli"', '"gaussian"', r"line 13, outcome\.likelihood: 'gaussian' is not allowed\. Allowed: 'normal'"),
+        (
+            '"numeric"',
+            '"number"',
+            r"line 5, context\.recency\.type: 'number' is not allowed\. Did you mean 'numeric'\?",
+        ),
+        (
+            "levels =",
+            "level =",
+            r"line 6, context\.channel\.level: .* Did you mean 'levels'\? Allowed here: type, levels",
+        ),
+        ('id = "customer"', "", r"units\.id: this key is missing\. The column that names a unit"),
+        ('[units]\nid = "customer"', "", r"campaign\.toml, units: this key is missing"),
+        ('"5%" = 10', '"6%" = 10', r"constraints\.at_most names '6%', which is no action; allowed: none, 5%"),
+        ("= 10", "= -1", r"line 16, constraints\.at_most\.5%: -1 is not allowed: .* greater than or equal to 0"),
+        ('column = "channel"', 'column = "recency"', r"names the column 'recency'; allowed are .*: channel, new"),
+        ('values = ["Web"]', 'values = ["Wbe"]', r"names 'Wbe', which is no level of 'channel': Web, Phone"),
+        (
+            'column = "channel"\nvalues = ["Web"]',
+            'column = "new"\nvalues = ["maybe"]',
+            r"names 'maybe' for the binary column 'new'; allowed: yes or no",
+        ),
+        ("[units]", "[units", r"not valid TOML: .*line 2"),
+        ('"visit"', "7", r"line 12, outcome\.column: 7 is not allowed"),
+        ('"visit"', '"offer"', r"the column 'offer' is used twice"),
+        ("typical = 0.2", "typical = 20", r"outcome: typical is a share of units between 0 and 1 .* got 20"),
+        ('"bernoulli"\ntypical = 0.2', '"normal"', r"normal outcomes need typical .* and spread"),
+        ('options = ["none", "5%"]', 'options = ["none"]', r"options need at least 2 different names"),
+        ('options = ["none", "5%"]', "numbers.price = { low = 3, high = 1 }", r"low must be below high, got 3 and 1"),
+        ('options = ["none", "5%"]', "", r"action: give either options"),
+        ('name = "spring"', 'name = "spring"\nseed = "a"', r"line 2, seed: 'a' is not allowed"),
+        (
+            "[constraints]",
+            '[model]\nprogram = "x"\n[constraints]',
+            r"model\.program: a program is written 'module:function'",
+        ),
+    ],
+)
+def test_an_error_names_file_line_key_value_and_what_is_allowed(old, new, message):
+    assert old in GOOD
+    with pytest.raises(SpecError, match=message) as error:
+        parse_spec(GOOD.replace(old, new, 1))
+    assert "campaign.toml" in str(error.value)
+
+
+def test_all_errors_are_told_at_once():
+    with pytest.raises(SpecError) as error:
+        parse_spec(GOOD.replace("likelihood", "liklihood").replace('"numeric"', '"number"'))
+    assert len(str(error.value).splitlines()) == 3
+
+
+def test_a_missing_file_is_told_what_to_do(tmp_path):
+    with pytest.raises(SpecError, match=r"does not exist\. `cobed init` writes one"):
+        read_spec(tmp_path / "campaign.toml")
+
+
+def test_the_template_is_a_valid_spec():
+    assert parse_spec(template("spring")).action.options == ("A", "B")
+
+
+def test_the_line_of_a_key_is_found_in_dotted_and_quoted_keys():
+    text = 'a = 1\n[b]\n"c d" = 2\ne.f = 3\n[[g.h]]\ni = 4\n[[g.h]]\ni = 5\n'
+    assert find_line(text, ("b", "c d")) == 3
+    assert find_line(text, ("b", "e", "f", "type")) == 4
+    assert find_line(text, ("g", "h", 1, "i")) == 8
+    assert find_line(text, ("nothing",)) is None
+
+
+# Anything at all, in the places of a good spec: read, or told with the file's name. Never a traceback of another kind.
+
+words = st.text(alphabet=string.ascii_letters + string.digits + ' _-=%"[]{}.,\n#é', max_size=12)
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 10**12),
+    st.floats(),
+    words,
+    st.sampled_from(["numeric", "binary", "normal"]),
+)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3), max_leaves=6
+)
+
+
+@contextlib.contextmanager
+def told():
+    """Allows an error of ours that names the file, and no other."""
+    try:
+        yield
+    except SpecError as error:
+        if "campaign.toml" not in str(error):
+            raise RuntimeError(f"the file is not named: {error}") from error
+
+
+def write(value):
+    """TOML of a value, near enough: what TOML has no word for is told as invalid."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{write(str(key))} = {write(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(write, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    return repr(value)
+
+
+KEYS = [
+    ("name",), ("seed",), ("units",), ("units", "id"), ("context",), ("context", "recency"), ("context", "channel"),
+    ("action",), ("action", "column"), ("action", "options"), ("action", "numbers"), ("outcome",), ("outcome", "column"),
+    ("outcome", "likelihood"), ("outcome", "typical"), ("outcome", "spread"), ("model",), ("model", "program"),
+    ("prior",), ("prior", "action"), ("design",), ("design", "budget"), ("design", "max_targets"), ("constraints",),
+    ("constraints", "at_most"), ("constraints", "cost"), ("constraints", "max_cost"), ("constraints", "forbid"),
+]  # fmt: skip
+
+
+def read_or_told(place, value):
+    document = tomllib.loads(GOOD)
+    section = document
+    for key in place[:-1]:
+        section = section.setdefault(key, {})
+    section[place[-1]] = value
+    text = "\n".join(f"{write(key)} = {write(inner)}" for key, inner in document.items())
+    with told():
+        parse_spec(text)
+
+
+changes = given(st.sampled_from(KEYS) | st.tuples(words, words), values)
+quiet = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+
+
+@settings(max_examples=100, derandomize=True, **quiet)
+@example(("context",), {})
+@example(("action", "numbers"), {})
+@changes
+def test_any_value_in_any_place_is_read_or_told(place, value):
+    read_or_told(place, value)
+
+
+@pytest.mark.slow
+@settings(max_examples=3000, derandomize=True, **quiet)
+@changes
+def test_thousands_of_values_are_read_or_told(place, value):
+    read_or_told(place, value)
+
+
+@settings(max_examples=100, derandomize=True, **quiet)
+@given(st.text(max_size=80), st.integers(0, len(GOOD)))
+def test_any_text_is_read_or_told(text, at):
+    with told():
+        parse_spec(GOOD[:at] + text + GOOD[at:])

@@ -1,0 +1,73 @@
+"""The report of a campaign, at every stage of it."""
+
+import pandas as pd
+import pytest
+
+from cobed.campaign.campaign import Campaign
+from cobed.report.campaign import outcomes_by_action, write_report
+
+SPEC = """name = "spring <b>"
+[units]
+id = "customer"
+[context]
+recency = "numeric"
+new = "binary"
+[action]
+{action}
+[outcome]
+column = "amount"
+likelihood = "normal"
+typical = 50
+spread = 10
+"""
+HISTORY = pd.DataFrame(
+    {
+        "customer": [f"c{i}" for i in range(12)],
+        "recency": range(12),
+        "new": [0, 1] * 6,
+        "action": ["none", "none", "mail"] * 4,
+        "price": [1.0, 2.0, 3.0] * 4,
+        "amount": [40.0, 50.0, 60.0] * 4,
+    }
+)
+
+
+def begin(tmp_path, action):
+    (tmp_path / "campaign.toml").write_text(SPEC.format(action=action))
+    return Campaign.create(tmp_path / "campaign.toml")
+
+
+@pytest.mark.parametrize(
+    ("action", "effect"),
+    [
+        ('options = ["none", "mail"]', "action=mail by recency"),
+        ("numbers = { price = { low = 0, high = 5 } }", "price squared"),
+    ],
+)
+def test_the_page_tells_what_was_tried_learned_and_deployed(tmp_path, action, effect):
+    campaign = begin(tmp_path, action)
+    empty = write_report(campaign, tmp_path / "empty.html").read_text()
+    assert "No unit has been assigned yet" in empty
+    assert "spring &lt;b&gt;" in empty
+    campaign.add_outcomes(HISTORY)
+    before = write_report(campaign, tmp_path / "before.html").read_text()
+    assert "Nothing has been deployed yet" in before
+    assert effect in before
+    campaign.deploy(HISTORY[["customer", "recency", "new"]])
+    page = write_report(campaign, tmp_path / "report.html").read_text()
+    for text in ("gain over random", "is the best one with probability", "12 outcome(s) of", "Nothing to warn of"):
+        assert text in page
+    assert 'src="http' not in page
+    campaign.close()
+
+
+def test_outcomes_are_averaged_by_action(tmp_path):
+    campaign = begin(tmp_path, 'options = ["none", "mail"]')
+    campaign.add_outcomes(HISTORY)
+    table = outcomes_by_action(campaign.spec, campaign.export())
+    assert table["action"].tolist() == ["none", "mail"]
+    assert table["units"].tolist() == [8, 4]
+    # 40 and 50 four times each: deviation sqrt(200 / 7), by the root of 8.
+    assert table["average amount"].tolist() == ["45", "60"]
+    assert table["standard error"].tolist() == ["1.9", "0"]
+    campaign.close()
