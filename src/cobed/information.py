@@ -205,5 +205,5 @@ def saturation_warning(information: Estimate, batch_size: int) -> str | None:
         return None
     return (
         f"The bound, {information.value:.2f} nats, is near its ceiling log({batch_size}) = {np.log(batch_size):.2f}: "
-        "the design may carry far more information than this. Raise settle_batch_size, or compare designs by regret."
+        "the design may carry far more information than this. objective='barber-agakov' has no ceiling."
     )

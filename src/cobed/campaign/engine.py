@@ -21,7 +21,7 @@ from cobed.errors import SpecError
 from cobed.inference import Conjugate, infer
 from cobed.inference.base import Posterior, systematic
 from cobed.models.base import AbstractModel
-from cobed.models.conditioned import Conditioned, Pinned, without_gradient_gap
+from cobed.models.conditioned import Pinned, condition, without_gradient_gap
 from cobed.models.contract import bind_context_dim
 from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
 from cobed.models.linear import LinearGaussian
@@ -123,7 +123,7 @@ def design_batch(
     draws = resampled(posterior, DESIGN_DRAWS, seed)
     known: AbstractModel = without_gradient_gap(model, draws)
     # Before any outcome the model's own prior has endless draws.
-    known = known if posterior.method == "prior" else Conditioned(known, draws)
+    known = known if posterior.method == "prior" else condition(known, draws)
     contexts = batch.contexts
     if batch.pinned.any():
         known = Pinned(known, contexts.shape[1])

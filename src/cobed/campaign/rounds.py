@@ -60,7 +60,7 @@ def design_round(
     _repaired(
         spec, model, posterior, units, np.where(fixed[:, None], actions, candidate_actions(model.action_space)[-1])
     )
-    summary: dict[str, Any] = {"posterior": posterior.method, "information": None, "warnings": [*posterior.warnings]}
+    summary: dict[str, Any] = {"posterior": posterior.method, "score": None, "warnings": [*posterior.warnings]}
     if not fixed.all():
         # What done units taught is in the posterior already.
         batch = Batch(units.contexts[waiting], fixed[waiting], actions[waiting])
@@ -69,8 +69,8 @@ def design_round(
         designed[waiting] = result.actions
         actions = np.where(fixed[:, None], actions, designed)
         summary["warnings"] += result.warnings
-        summary["information"] = list(result.information) if result.information else None
-        summary["method"], summary["stop_reason"] = result.method, result.stop_reason
+        summary["score"] = None if result.score is None else list(result.score)
+        summary["method"], summary["reason"], summary["stop_reason"] = result.method, result.reason, result.stop_reason
     words = action_words(spec, _repaired(spec, model, posterior, units, actions))
     planned = [
         # What was fixed keeps the user's own digits.

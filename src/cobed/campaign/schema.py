@@ -43,7 +43,7 @@ rounds = Table(
     Column("units_hash", Text, nullable=False),
     Column("seed", Integer, nullable=False),
     Column("version", Integer, nullable=False),  # how often it was designed
-    Column("summary", Text, nullable=False),  # JSON: method, information, warnings
+    Column("summary", Text, nullable=False),  # JSON: method, reason, score, warnings
 )
 
 assignments = Table(

@@ -102,9 +102,14 @@ def design(
     if campaign.spec.action.options is not None:
         counts = Counter(frame[campaign.spec.action.column])
         print("Units by action: " + ", ".join(f"{name} {counts[name]}" for name in campaign.spec.action.options))
-    if last.summary["information"]:
-        value, error = last.summary["information"]
-        print(f"The outcomes will tell about the best rewards: at least {value:.3f} ± {error:.3f} nats.")
+    if last.summary["score"]:
+        value, error, unit = last.summary["score"]
+        what = (
+            "tell about the best rewards, at least"
+            if unit == "nats"
+            else "let the policy earn more than now, each target"
+        )
+        print(f"The outcomes will {what}: {value:.3g} ± {error:.2g} {unit}. {last.summary['reason']}")
     _warn(last.summary["warnings"])
     print(f"Next: fill in the column {campaign.spec.outcome.column!r}, then: cobed observe {out}")
 

@@ -9,7 +9,7 @@ import jax.random as jr
 
 from cobed.models.base import AbstractGaussianModel, AbstractModel
 from cobed.spaces import AbstractSpace
-from cobed.types import Array, Float, Params
+from cobed.types import Array, Float, Key, Params
 
 
 class Conditioned(AbstractModel):
@@ -25,9 +25,7 @@ class Conditioned(AbstractModel):
         self.action_space, self.context_dim = model.action_space, model.context_dim
 
     def sample_prior(self, key):
-        num_draws = jax.tree.leaves(self.draws)[0].shape[0]
-        chosen = jr.randint(key, (), 0, num_draws)
-        return jax.tree.map(lambda leaf: leaf[chosen], self.draws)
+        return _one_of(key, self.draws)
 
     def mean_reward(self, params, context, action):
         return self.model.mean_reward(params, context, action)
@@ -37,6 +35,36 @@ class Conditioned(AbstractModel):
 
     def sample_outcomes(self, key, params, contexts, actions):
         return self.model.sample_outcomes(key, params, contexts, actions)
+
+
+class ConditionedGaussian(AbstractGaussianModel):
+    """The same of a model with Gaussian noise, which it keeps: its rewards, where affine in psi, still have closed forms."""
+
+    model: AbstractGaussianModel
+    draws: Params
+    action_space: AbstractSpace
+    context_dim: int | None = eqx.field(static=True)
+    noise_std: float = eqx.field(static=True)
+
+    def __init__(self, model: AbstractGaussianModel, draws: Params):
+        self.model, self.draws, self.noise_std = model, draws, model.noise_std
+        self.action_space, self.context_dim = model.action_space, model.context_dim
+
+    def sample_prior(self, key):
+        return _one_of(key, self.draws)
+
+    def mean_reward(self, params, context, action):
+        return self.model.mean_reward(params, context, action)
+
+
+def condition(model: AbstractModel, draws: Params) -> AbstractModel:
+    """The model with `draws` of psi, stacked, in the place of its prior."""
+    return ConditionedGaussian(model, draws) if isinstance(model, AbstractGaussianModel) else Conditioned(model, draws)
+
+
+def _one_of(key: Key[Array, ""], draws: Params) -> Params:
+    chosen = jr.randint(key, (), 0, jax.tree.leaves(draws)[0].shape[0])
+    return jax.tree.map(lambda leaf: leaf[chosen], draws)
 
 
 @runtime_checkable
