@@ -110,7 +110,12 @@ def evaluate_objective(
     batches = _evaluate(
         key, objective.resized(budget.settle_batch_size), actions, network, budget.num_evaluation_batches
     )
-    values = np.asarray(batches, dtype=np.float64)
+    return estimate(np.asarray(batches), objective)
+
+
+def estimate(batches: np.ndarray, objective: AbstractObjective) -> Estimate:
+    """What independent values of an objective say, in its unit."""
+    values = np.asarray(batches, np.float64)
     error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("inf")
     offset, offset_error = objective.offset
     return Estimate(float(values.mean()) + offset, float(np.hypot(error, offset_error)), objective.unit)

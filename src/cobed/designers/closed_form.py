@@ -11,18 +11,19 @@ import numpy as np
 
 from cobed.ascent import ascend
 from cobed.budget import Budget, make_optimiser
-from cobed.compilation import lean_jit
+from cobed.compilation import lean_jit, quick_jit
 from cobed.designers.baselines import RandomUniform, Thompson
 from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
-from cobed.information import Estimate, evaluate_objective
+from cobed.information import Estimate, estimate
 from cobed.objectives import AbstractObjective, FixedDesign, Trainable
 from cobed.policies import FreeDesign
 from cobed.problem import Problem
 from cobed.spaces import Box, Discrete
 from cobed.types import Array, Float, Key
 
-CLOSED_FORM_STARTS = 16
+# So many starts, fewer where a design has many numbers: then each costs more, and matters less.
+CLOSED_FORM_STARTS, MANY_NUMBERS = 16, 500
 # Of all starts, this share goes on after this share of the steps.
 KEPT = 0.25
 FIRST_SHARE = 0.25
@@ -52,8 +53,10 @@ def search(run: Run, objective: AbstractObjective, num_starts: int | None) -> Fi
     start_key, search_key = jr.split(run.start_key)
     rank_key, measure_key = jr.split(run.evaluation_key)
     started = time.perf_counter()
-    # Without a network many starts cost little.
-    first = initial_designs(start_key, problem, num_starts or CLOSED_FORM_STARTS)
+    if num_starts is None:
+        large = problem.num_contexts * problem.action_dim > MANY_NUMBERS
+        num_starts = CLOSED_FORM_STARTS // 4 if large else CLOSED_FORM_STARTS
+    first = initial_designs(start_key, problem, num_starts)
     if can_exchange(problem):
         designs, history = _exchange(run, search_key, objective, first)
     else:
@@ -66,7 +69,7 @@ def search(run: Run, objective: AbstractObjective, num_starts: int | None) -> Fi
         for design, score in zip(designs, scores(rank_key, objective, designs, run.budget), strict=True)
     ]
     best = max(records, key=lambda record: record.score.value)
-    score = evaluate_objective(measure_key, objective, jnp.asarray(best.actions), None, run.budget)
+    score = _measure(measure_key, objective, best.actions, run.budget)
     run.seconds_evaluation += time.perf_counter() - started
     return Finish(best, score, records, [])
 
@@ -172,16 +175,21 @@ def _sweep(key, objective: AbstractObjective, designs: Float[Array, "S D K"]):
 
 
 def scores(key: Key[Array, ""], objective: AbstractObjective, designs: Any, budget: Budget) -> np.ndarray:
-    """The objective of each hardened design, on the same fresh draws."""
-    return np.asarray(_scores(key, objective.resized(budget.settle_batch_size), jnp.asarray(designs)), np.float64)
+    """The objective of each hardened design (S, D, A), on the same fresh draws."""
+    large = objective.resized(budget.settle_batch_size)
+    return np.array([float(_score(key, large, jnp.asarray(actions))) for actions in designs])
 
 
-@lean_jit
-def _scores(key, objective: AbstractObjective, designs: Float[Array, "S D A"]) -> Float[Array, " S"]:
-    def one(actions):
-        return objective(Trainable(FixedDesign(actions), None), key, jnp.ones(()))
+# Compiled once for one design: rankings of any number of designs and the final measurement are few calls of it.
+@quick_jit
+def _score(key: Key[Array, ""], objective: AbstractObjective, actions: Float[Array, "D A"]) -> Float[Array, ""]:
+    return objective(Trainable(FixedDesign(actions), None), key, jnp.ones(()))
 
-    return jax.lax.map(one, designs)
+
+def _measure(key: Key[Array, ""], objective: AbstractObjective, actions: np.ndarray, budget: Budget) -> Estimate:
+    """The objective of the design that was kept, on draws that did not choose it."""
+    keys = jr.split(key, budget.num_evaluation_batches)
+    return estimate(np.concatenate([scores(k, objective, [actions], budget) for k in keys]), objective)
 
 
 def can_exchange(problem: Problem) -> bool:
