@@ -64,6 +64,11 @@ class CausalGraph(AbstractGaussianModel):
     def mean_reward(self, params, context, action):
         return (context @ params - 1) @ action
 
+    def sample_outcomes(self, key, params, contexts, actions):
+        # One product for all units: thousands of worlds are simulated a step.
+        means = jnp.sum((contexts @ params - 1) * actions, axis=1)
+        return means + self.noise_std * jr.normal(key, means.shape)
+
     def best_action(self, params, context):
         # u_j = sum_i c_i w_ij - 1 is what activity j earns beyond its cost.
         return jnp.where(context @ params > 1, 1.0, 0.0)
