@@ -36,7 +36,7 @@ def test_a_budget_that_makes_no_sense_is_refused(changes, message):
 def test_a_batch_larger_than_memory_is_refused_before_any_work(discrete_problem):
     huge = cobed.Budget(settle_batch_size=2_000_000, pool_size=2_000_000)
     with pytest.raises(BudgetError, match=r"GiB of memory and .* are free.*lower batch_size"):
-        cobed.design(discrete_problem, seed=0, budget=huge)
+        cobed.design(discrete_problem, seed=0, budget=huge, objective="infonce")
 
 
 def test_a_modest_budget_fits():

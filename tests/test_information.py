@@ -66,6 +66,7 @@ def test_the_likelihood_bounds_sandwich_the_exact_information(linear_problem):
     assert upper.value - lower.value < 0.05
 
 
+@pytest.mark.slow
 def test_max_values_tell_no_more_than_parameters(discrete_problem):
     actions = np.eye(4, dtype=np.float32)[[0, 1] * 5]
     budget = BUDGET.replace(num_steps=100, settle_steps=0)

@@ -12,6 +12,7 @@ from cobed.types import Array, Float
 # An estimate is trusted where it changes by less than this, in nats, between an eighth of the draws and all of them.
 STABLE = 0.1
 NEIGHBOUR_ROWS = 1024
+MIN_POINTS = 512
 
 
 class Negentropy(NamedTuple):
@@ -29,7 +30,11 @@ def negentropy(values: Float[np.ndarray, "N R"], seed: int = 0) -> Negentropy:
     the others there is no density: the estimate then falls with the number of draws, and trailing entries are left out
     until it does not, perhaps all of them.
     """
-    values = np.asarray(values, np.float64)
+    # A prior made of draws repeats them; single values repeat themselves and leave too few.
+    values = np.unique(np.asarray(values, np.float64), axis=0)
+    if len(values) < MIN_POINTS:
+        return Negentropy(0.0, 0.0, 0)
+    values = np.random.default_rng(seed + 1).permutation(values)
     normal = np.random.default_rng(seed).standard_normal(values.shape)
     for num_entries in range(values.shape[1], 0, -1):
         white, like = _whiten(values[:, :num_entries]), _whiten(normal[:, :num_entries])

@@ -98,11 +98,13 @@ def test_both_optimisers_raise_the_bound(linear_problem, budget):
     assert history[-50:].mean() > history[:50].mean()
 
 
+@pytest.mark.slow
 def test_batch_norm_and_the_joint_critic_can_be_swapped_in(linear_problem):
     for critic in (cobed.Separable(hidden=(16,), embedding=8, batch_norm=True), cobed.Joint(hidden=(8,))):
         assert np.isfinite(cobed.design(linear_problem, seed=0, budget=TINY, network=critic).information.value)
 
 
+@pytest.mark.slow
 def test_the_ascent_finds_the_best_of_all_designs(make_linear_problem):
     """Of all 2^5 designs over five units the chosen one is the most informative about the targets."""
     problem = make_linear_problem(5)
@@ -183,6 +185,7 @@ def test_progress_counts_every_stage_and_the_time_left(linear_problem):
     assert all(progress.seconds_left >= 0 for progress in heard)
 
 
+@pytest.mark.slow
 def test_a_saturated_bound_is_measured_again_with_more_contrasts():
     """Four coefficients measured almost exactly: 18 nats, of which batches of 16 can show log 16 = 2.8."""
 

@@ -28,6 +28,7 @@ def test_every_sampler_is_calibrated_on_a_conjugate_model(linear, sampler):
     assert calibrate(jr.key(0), linear, ROWS, sampler, 400).p_value > 0.01
 
 
+@pytest.mark.slow
 def test_smc_is_calibrated_on_the_continuous_example():
     problem = Problem(ContinuousExample(), continuous.contexts(10), continuous.targets(3))
     actions = 0.5 * jr.normal(jr.key(3), (10, 1))
@@ -44,6 +45,7 @@ def test_every_sampler_is_calibrated_on_the_continuous_example():
     assert calibrate(jr.key(0), problem, actions, NUTS(500, 500, 4), 200).p_value > 0.01
 
 
+@pytest.mark.slow
 def test_nuts_is_calibrated_on_a_conjugate_model(linear):
     assert calibrate(jr.key(0), linear, ROWS, NUTS(250, 250, 4), 100).p_value > 0.01
 

@@ -68,6 +68,7 @@ def test_a_program_goes_on_to_smc_where_prior_draws_collapse():
     assert draws.std() == pytest.approx(0.01 / 20**0.5, rel=0.15)
 
 
+@pytest.mark.slow
 def test_a_program_with_a_simplex_goes_on_to_nuts():
     model = from_numpyro(shares, Box(0, 1))
     posterior = infer(jr.key(0), model, Data(np.zeros(4), np.ones(4), np.full(4, 0.4)))

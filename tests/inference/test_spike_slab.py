@@ -87,6 +87,7 @@ def test_the_log_of_the_mills_ratio_is_right_near_and_far():
     np.testing.assert_allclose(found, log_ndtr(t) + t**2 / 2, rtol=1e-4, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_ranks_are_uniform_over_worlds():
     """Chi-square at 1% with Bonferroni over psi: false alarm 1 in 100. Zeros among zeros are ranked by chance."""
     model = CausalGraph(2, num_causes=2, inclusion=0.5, noise_std=0.5)

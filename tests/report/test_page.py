@@ -3,6 +3,7 @@
 import jax.random as jr
 import numpy as np
 import pandas as pd
+import pytest
 
 from cobed.inference.calibration import Calibration, calibrate
 from cobed.inference.conjugate import Conjugate
@@ -21,6 +22,7 @@ def test_text_and_cells_are_escaped_and_figures_need_no_network(tmp_path):
     assert not list(tmp_path.rglob("*.partial"))
 
 
+@pytest.mark.slow
 def test_calibration_figures_show_every_number_of_psi_and_every_world(linear_problem):
     actions = np.eye(2)[[0, 1, 1]]
     calibration = calibrate(jr.key(0), linear_problem, actions, Conjugate(), num_worlds=200)

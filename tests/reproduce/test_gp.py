@@ -47,6 +47,7 @@ def small(num_rows: int, side: int = 3) -> tuple[cobed.Problem, GaussianProcess]
     return cobed.Problem(model, units, units / 2, optimum=Grid(16, 0)), worlds
 
 
+@pytest.mark.slow
 def test_worlds_of_another_model_are_those_the_regret_is_measured_in():
     """40 rows all but settle the worlds, m* = 0: what is left is the error of decisions made without them."""
     problem, worlds = small(40)

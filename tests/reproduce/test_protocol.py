@@ -10,6 +10,7 @@ from cobed.reproduce.protocol import paper_scores
 from cobed.reproduce.stylised import CONTEXTS, informations, make_model
 
 
+@pytest.mark.slow
 def test_every_discrete_design_has_the_regret_of_a_guess(discrete_problem):
     """One of two tied actions is deployed whatever was learned: regret 1.150 and a hit rate of one half (FACTS 3)."""
     for designer in (Thompson(), UCB(1.0)):
