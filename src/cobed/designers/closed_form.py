@@ -44,7 +44,8 @@ class Together(eqx.Module):
         def one(raw):
             return self.objective(Trainable(FreeDesign(design.space, raw), None), key, progress)
 
-        return jnp.mean(jax.vmap(one)(design.raw))
+        # One after the other, also in `_sweep`: XLA was seen to hang on two cores in the batched versions.
+        return jnp.mean(jax.lax.map(one, design.raw))
 
 
 def search(run: Run, objective: AbstractObjective, num_starts: int | None) -> Finish:
@@ -162,7 +163,7 @@ def _sweep(key, objective: AbstractObjective, designs: Float[Array, "S D K"]):
     def visit(unit, carry):
         actions, _ = carry
         candidates = jax.vmap(lambda row: actions.at[unit].set(row))(jnp.eye(num_actions))
-        values = jax.vmap(value)(candidates)
+        values = jax.lax.map(value, candidates)
         now = jnp.argmax(actions[unit])
         # A tie keeps what there is, so that the exchange ends.
         winner = jnp.where(jnp.max(values) > values[now], jnp.argmax(values), now)
@@ -171,7 +172,7 @@ def _sweep(key, objective: AbstractObjective, designs: Float[Array, "S D K"]):
     def one(actions):
         return jax.lax.fori_loop(0, num_units, visit, (actions, jnp.zeros(())))
 
-    return jax.vmap(one)(designs)
+    return jax.lax.map(one, designs)
 
 
 def scores(key: Key[Array, ""], objective: AbstractObjective, designs: Any, budget: Budget) -> np.ndarray:
