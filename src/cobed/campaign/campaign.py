@@ -262,12 +262,12 @@ class Campaign:
         names = ["expected", "low", "high", "p_best"]
         self._check_free(table, [*self.spec.action.columns, *names])
         table.ids(self.spec.units.id)
-        if self.data() is None:
+        with self.store.transaction() as connection:
+            encoding = self._encoding(connection) if kept.read_outcomes(connection) else None
+        if encoding is None:
             raise CampaignError(
                 "No outcome has come back yet, so there is nothing to deploy by. Add outcomes with `cobed observe`."
             )
-        encoding = self.encoding()
-        assert encoding is not None  # outcomes are stored together with it
         contexts, cells = encode_contexts(self.spec, encoding, table)
         forbidden = forbidden_options(self.spec, cells, len(table)) if self.spec.constraints.forbid else None
         if forbidden is not None and forbidden.all(axis=1).any():

@@ -13,17 +13,15 @@ import numpy as np
 
 from cobed.campaign.engine import candidate_actions, mean_rewards, thinned
 from cobed.compilation import lean_jit
+from cobed.deployment import INTERVAL, NEARLY_BEST
 from cobed.models.base import AbstractModel
 from cobed.types import Array, Bool, Float, Int, Params
 
-INTERVAL = 0.9
 # Numbers in one block of rewards (draws by targets by candidates): 32 MiB in single precision.
 BLOCK = 2**23
 RANKING_DRAWS = 128
 # So many targets are enough to compare policies by.
 MAX_COMPARED = 2_000
-# With numbers to choose, within this share of the best expected reward is as good as the best.
-NEARLY_BEST = 0.05
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Which objective a design climbs: the one asked for, or the one that suits the model, with the reason in words."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +13,8 @@ from cobed.densities import Density
 from cobed.errors import BudgetError, NoDensityError
 from cobed.information import About, make_simulation
 from cobed.models.average import AverageReward
-from cobed.models.base import HasGaussianPrior
-from cobed.models.gaussian import find_belief
+from cobed.models.base import HasGaussianPrior, HasPosteriorMean
+from cobed.models.gaussian import find_belief, has_belief, num_params
 from cobed.objectives import (
     AbstractObjective,
     BarberAgakov,
@@ -30,7 +30,7 @@ from cobed.problem import Problem
 from cobed.types import Array, Float, Key
 
 ObjectiveName = Literal["auto", "value", "barber-agakov", "infonce", "linear-gaussian"]
-NAMES = ("auto", "value", "barber-agakov", "infonce", "linear-gaussian")
+NAMES = get_args(ObjectiveName)
 NETWORKS: dict[ObjectiveName, tuple[type, ...]] = {
     "infonce": (Separable, Joint),
     "barber-agakov": (Density,),
@@ -65,7 +65,7 @@ def choose_objective(
     if about == "parameters" and asked not in ("auto", "infonce"):
         raise BudgetError(f"Information about the parameters is measured by 'infonce', not by {asked!r}.")
     if asked == "auto":
-        picked, reason = _pick(key, problem, about, network)
+        picked, reason = _pick(problem, about, network)
         try:
             return choose_objective(key, problem, budget, picked, about, network)._replace(reason=reason)
         except NoDensityError:
@@ -78,7 +78,7 @@ def choose_objective(
     return Choice(_build(key, problem, budget, asked, about, network), method, "It was asked for.")
 
 
-def _pick(key: Key[Array, ""], problem: Problem, about: About, network: Any) -> tuple[ObjectiveName, str]:
+def _pick(problem: Problem, about: About, network: Any) -> tuple[ObjectiveName, str]:
     """The evidence for these rules is in docs/objectives.md."""
     model = problem.model
     if about == "parameters":
@@ -86,9 +86,8 @@ def _pick(key: Key[Array, ""], problem: Problem, about: About, network: Any) -> 
     for name, kinds in NETWORKS.items():
         if isinstance(network, kinds):
             return name, f"A {type(network).__name__} network was given."
-    belief = find_belief(key, model, problem.contexts)
-    if belief is not None:
-        if belief is model or isinstance(model, HasGaussianPrior):
+    if has_belief(model, problem.contexts):
+        if isinstance(model, HasPosteriorMean | HasGaussianPrior):
             return (
                 "value",
                 "Rewards and outcomes are jointly Gaussian, so the value of the experiment is known exactly.",
@@ -118,8 +117,7 @@ def _build(
         hopes = AverageReward(problem.model, NOW_DRAWS)
         optimum = choose_optimum(AverageReward(problem.model, 4), problem.targets)
         return DecisionValue(simulation, _value_now(now_key, problem, hopes, optimum), network or Decisions())
-    leaves = jax.tree.leaves(jax.eval_shape(problem.model.sample_prior, jr.key(0)))
-    components = Components.fit(values, simulation.value_scale, sum(leaf.size for leaf in leaves))
+    components = Components.fit(values, simulation.value_scale, num_params(problem.model))
     if name == "linear-gaussian":
         return LinearGaussianInformation(simulation, components)
     return BarberAgakov(simulation, components, network or Density())

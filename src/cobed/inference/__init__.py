@@ -3,7 +3,6 @@
 import dataclasses
 from typing import Literal
 
-import jax
 import jax.random as jr
 import numpy as np
 from scipy.stats import norm
@@ -20,6 +19,7 @@ from cobed.inference.smc import TemperedSMC
 from cobed.inference.spike_slab import SpikeAndSlab
 from cobed.models.base import AbstractGaussianModel, AbstractModel
 from cobed.models.contract import bind_context_dim
+from cobed.models.gaussian import num_params
 from cobed.models.gaussian_process import GaussianProcess
 from cobed.types import Array, Key
 
@@ -94,8 +94,8 @@ def choose_sampler(model: AbstractModel, data: Data, num_draws: int | None = Non
     reasons = []
     for sampler in [*candidates, Importance()]:
         problem = sampler.unfit(model, data)
-        if problem is None and isinstance(sampler, TemperedSMC) and _dim(model) > MAX_SMC_DIM:
-            problem = f"psi has {_dim(model)} numbers, more than {MAX_SMC_DIM}."
+        if problem is None and isinstance(sampler, TemperedSMC) and num_params(model) > MAX_SMC_DIM:
+            problem = f"psi has {num_params(model)} numbers, more than {MAX_SMC_DIM}."
         if problem is None:
             return sampler
         reasons.append(f"{sampler.name}: {problem}")
@@ -119,8 +119,8 @@ def _escalate(key: Key[Array, ""], model: AbstractModel, data: Data) -> Posterio
         (NUTS(), "the chains agree."),
     ]:
         problem = sampler.unfit(model, data)
-        if problem is None and isinstance(sampler, TemperedSMC) and _dim(model) > MAX_SMC_DIM:
-            problem = f"psi has {_dim(model)} numbers; SMC is for at most {MAX_SMC_DIM}."
+        if problem is None and isinstance(sampler, TemperedSMC) and num_params(model) > MAX_SMC_DIM:
+            problem = f"psi has {num_params(model)} numbers; SMC is for at most {MAX_SMC_DIM}."
         if problem is not None:
             reasons.append(f"{sampler.name} does not apply: {problem}")
             continue
@@ -141,10 +141,6 @@ def _escalate(key: Key[Array, ""], model: AbstractModel, data: Data) -> Posterio
 def _exact(model: AbstractModel) -> type[Conjugate] | type[GaussianProcessPosterior]:
     """The exact posterior that could fit the model."""
     return GaussianProcessPosterior if isinstance(model, GaussianProcess) else Conjugate
-
-
-def _dim(model: AbstractModel) -> int:
-    return sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(model.sample_prior, jr.key(0))))
 
 
 def _doubts(model: AbstractModel, data: Data, posterior: Posterior) -> tuple[str, ...]:

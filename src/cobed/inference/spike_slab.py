@@ -18,7 +18,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jax.flatten_util import ravel_pytree
 from jax.scipy.special import ndtr, ndtri
 
 from cobed.compilation import lean_jit
@@ -26,7 +25,7 @@ from cobed.data import Data
 from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler, Draws
 from cobed.models.base import AbstractGaussianModel, AbstractModel, HasSparsePrior
-from cobed.models.gaussian import is_affine, rewards_and_slopes
+from cobed.models.gaussian import is_affine, rewards_and_slopes, unraveller
 from cobed.types import Array, Float, Key
 
 MIN_ESS = 400.0
@@ -86,8 +85,7 @@ class SpikeAndSlab(AbstractSampler):
     def draw(self, key, model, data):
         chains, _ = self._run(key, make_system(model, data))
         flat = chains.reshape(self.num_draws, -1)
-        _, unravel = ravel_pytree(model.sample_prior(key))
-        return Draws(jax.vmap(unravel)(flat), jnp.zeros(self.num_draws), agreement(chains))
+        return Draws(jax.vmap(unraveller(model))(flat), jnp.zeros(self.num_draws), agreement(chains))
 
     def judge(self, diagnostics):
         # Few draws were asked for where worlds are averaged; they are judged by what they can be.

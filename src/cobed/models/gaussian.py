@@ -4,6 +4,8 @@ y = f(mu) + Phi (psi - mu) + sigma e,   psi ~ (mu, L L^T),   B = Phi L / sigma
 E[psi | y] = mu + L B^T (I + B B^T)^-1 (y - f(mu)) / sigma
 """
 
+from typing import cast
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -45,12 +47,20 @@ class LinearBelief(eqx.Module):
         return whitener(jnp.eye(len(slopes)) + scaled @ scaled.T) @ (scaled @ self.root.T)
 
 
+def has_belief(model: AbstractModel, contexts: Float[Array, "D C"]) -> bool:
+    """Whether `find_belief` finds one, without the draws it may need."""
+    return isinstance(model, HasPosteriorMean) or (
+        isinstance(model, AbstractGaussianModel) and is_affine(model, contexts)
+    )
+
+
 def find_belief(key: Key[Array, ""], model: AbstractModel, contexts: Float[Array, "D C"]) -> HasPosteriorMean | None:
     """The model's own posterior mean, else a `LinearBelief` where rewards are affine in psi and noise is Gaussian."""
+    if not has_belief(model, contexts):
+        return None
     if isinstance(model, HasPosteriorMean):
         return model
-    if not isinstance(model, AbstractGaussianModel) or not is_affine(model, contexts):
-        return None
+    model = cast(AbstractGaussianModel, model)
     if isinstance(model, HasGaussianPrior):
         mean, cov = (np.asarray(moment, np.float64) for moment in model.prior_moments())
     else:
@@ -65,6 +75,11 @@ def covariance_root(cov, xp):
     safe = xp.where(scales > 0, scales, 1.0)
     values, vectors = xp.linalg.eigh(cov / safe[:, None] / safe[None, :])
     return scales[:, None] * vectors * xp.sqrt(xp.maximum(values, 0.0))
+
+
+def num_params(model: AbstractModel) -> int:
+    """How many numbers there are in psi."""
+    return sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(model.sample_prior, jr.key(0))))
 
 
 def unraveller(model: AbstractModel):

@@ -128,6 +128,13 @@ class AbstractSimulated(AbstractObjective):
         )
 
 
+def action_rewards(problem: Problem, psi: Params) -> Float[Array, "T K"]:
+    """The mean reward of every discrete action at every target in one world."""
+    rows = jnp.asarray(problem.model.action_space.enumerate_discrete())
+    at = jax.vmap(jax.vmap(problem.model.mean_reward, in_axes=(None, None, 0)), in_axes=(None, 0, None))
+    return at(psi, problem.targets, rows)
+
+
 @quick_jit
 def outcome_scale(key: Key[Array, ""], problem: Problem, num_draws: int = 512) -> OutcomeScale:
     """Prior mean and standard deviation of y at each context, under random continuous and every discrete action."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from cobed.critics import Layers, OutcomeLayer, check_sizes
-from cobed.objectives.base import AbstractSimulated, Batch, Simulation
+from cobed.objectives.base import AbstractSimulated, Batch, Simulation, action_rewards
 from cobed.types import Array, Float, Key
 
 
@@ -78,9 +78,8 @@ class DecisionValue(AbstractSimulated):
         space = model.action_space
         if not space.continuous:
             rows = jnp.asarray(space.enumerate_discrete())
-            rewards = jax.vmap(jax.vmap(model.mean_reward, (None, None, 0)), (None, 0, None))(psi, targets, rows)
             chances = jax.nn.softmax(jax.vmap(lambda row: rows @ row)(raw), axis=1)
-            return jnp.sum(chances * rewards, axis=1)
+            return jnp.sum(chances * action_rewards(problem, psi), axis=1)
         keys = jr.split(jr.key(0), len(targets))
         actions = jax.vmap(space.relax, (0, 0, None, None))(keys, raw, jnp.ones(()), jnp.asarray(True))
         return jax.vmap(model.mean_reward, in_axes=(None, 0, 0))(psi, targets, actions)

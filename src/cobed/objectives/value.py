@@ -19,7 +19,7 @@ from scipy.stats import qmc
 from cobed.linalg import whitener
 from cobed.models.base import HasPosteriorMean
 from cobed.models.gaussian import LinearBelief, unraveller
-from cobed.objectives.base import AbstractObjective
+from cobed.objectives.base import AbstractObjective, action_rewards
 from cobed.optimum import is_linear_in_action
 from cobed.policies import Temperature
 from cobed.problem import Problem
@@ -62,7 +62,7 @@ class ExperimentValue(AbstractObjective):
         entrywise = isinstance(space, Box) and space.bounded and is_linear_in_action(problem.model, problem.targets)
         functionals = None
         if isinstance(belief, LinearBelief) and (entrywise or points is not None):
-            ask = _entry_slopes if entrywise else _action_rewards
+            ask = _entry_slopes if entrywise else action_rewards
             unravel = unraveller(problem.model)
 
             def answers(flat: Float[Array, " P"]) -> Float[Array, "T K"]:
@@ -83,7 +83,7 @@ class ExperimentValue(AbstractObjective):
         design_key, draw_key = jr.split(key)
         actions = trainable.design.sample(design_key, *self.temperature(progress))
         if self.points is not None:
-            return _value_of_choices(*self._moments(actions, _action_rewards), self.points)
+            return _value_of_choices(*self._moments(actions, action_rewards), self.points)
         if self.entrywise:
             return self._of_entries(actions, draw_key)
         surprises = jr.normal(key, (self.num_draws // 2, self.problem.num_contexts))
@@ -136,13 +136,6 @@ class ExperimentValue(AbstractObjective):
 
     def resized(self, batch_size):
         return dataclasses.replace(self, targets_per_step=self.problem.num_targets, num_draws=batch_size)
-
-
-def _action_rewards(problem: Problem, psi: Params) -> Float[Array, "T K"]:
-    """The mean reward of every discrete action at every target."""
-    rows = jnp.asarray(problem.model.action_space.enumerate_discrete())
-    at = jax.vmap(jax.vmap(problem.model.mean_reward, in_axes=(None, None, 0)), in_axes=(None, 0, None))
-    return at(psi, problem.targets, rows)
 
 
 def _entry_slopes(problem: Problem, psi: Params) -> Float[Array, "T A"]:
