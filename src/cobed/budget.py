@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -17,6 +18,7 @@ from cobed.policies import Temperature
 from cobed.pool import bytes_per_draw, is_cheap
 from cobed.problem import Problem
 from cobed.progress import format_seconds
+from cobed.types import Array, Float, PyTree
 
 # Discrete designs have many local optima and noisy gradients: that many starts, and samples of the design a step, where
 # the budget leaves it open.
@@ -127,37 +129,44 @@ def find_budget(budget: str | Budget) -> Budget:
 
 
 def make_optimiser(budget: Budget, num_steps: int) -> optax.GradientTransformation:
-    """Ascent directions for a `Trainable`: the critic by `budget.optimiser`, the design by Adam at its own pace.
+    """Ascent directions for a `Trainable`: the network by `budget.optimiser`, the design by Adam at its own pace.
 
-    The same object for the same rates and schedule, so that designing again does not compile again.
+    Rates and steps are arrays of a module, so that ascents of any length at any rate share one compilation.
     """
-    return _optimiser(
-        budget.optimiser,
-        budget.schedule,
-        budget.critic_rate,
-        budget.design_rate or 0.0,
-        budget.design_delay or 0.0,
-        num_steps,
-    )
+    rates = jnp.array([num_steps, budget.critic_rate, budget.design_rate or 0.0, budget.design_delay or 0.0])
+    optimiser = _Optimiser(budget.optimiser, budget.schedule, *rates)
+    return optax.GradientTransformation(optimiser.init, optimiser.update)
 
 
-@functools.cache
-def _optimiser(kind: str, schedule: str, critic_peak: float, design_peak: float, delay: float, num_steps: int):
-    if schedule == "exponential":
-        decay = optax.exponential_decay(1.0, 1_000, 0.96)
-        design_decay = decay
-    else:
-        decay = optax.warmup_cosine_decay_schedule(0.0, 1.0, min(100, num_steps // 10), num_steps)
-        design_decay = optax.cosine_decay_schedule(1.0, num_steps)
+class _Optimiser(eqx.Module):
+    kind: str = eqx.field(static=True)
+    schedule: str = eqx.field(static=True)
+    num_steps: Float[Array, ""]
+    network_peak: Float[Array, ""]
+    design_peak: Float[Array, ""]
+    delay: Float[Array, ""]
 
-    def critic_rate(count):
-        return critic_peak * decay(count)
+    def init(self, params: PyTree) -> optax.OptState:
+        return self._transformation().init(params)
 
-    def design_rate(count):
-        return design_peak * jnp.where(count < delay * num_steps, 0.0, design_decay(count))
+    def update(self, updates: PyTree, state: optax.OptState, params: PyTree = None) -> tuple[PyTree, optax.OptState]:
+        return self._transformation().update(updates, state, params)
 
-    network = optax.contrib.muon(critic_rate) if kind == "muon" else optax.adam(critic_rate)
-    return optax.partition({"network": network, "design": optax.adam(design_rate)}, _labels)
+    def _transformation(self) -> optax.GradientTransformation:
+        def network_rate(count):
+            return self.network_peak * self._decay(count, jnp.minimum(100, self.num_steps // 10))
+
+        def design_rate(count):
+            return self.design_peak * jnp.where(count < self.delay * self.num_steps, 0.0, self._decay(count, 0.0))
+
+        network = optax.contrib.muon(network_rate) if self.kind == "muon" else optax.adam(network_rate)
+        return optax.partition({"network": network, "design": optax.adam(design_rate)}, _labels)
+
+    def _decay(self, count, warm_up):
+        if self.schedule == "exponential":
+            return 0.96 ** (count / 1_000)
+        share = jnp.clip((count - warm_up) / (self.num_steps - warm_up), 0.0, 1.0)
+        return jnp.where(count < warm_up, count / jnp.maximum(warm_up, 1.0), 0.5 * (1 + jnp.cos(jnp.pi * share)))
 
 
 def _labels(trainable):

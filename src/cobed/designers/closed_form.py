@@ -1,9 +1,8 @@
-"""Designs by objectives without a network: many starts at once, the poor ones dropped early; exchange of actions."""
+"""Designs by objectives without a network: many starts, the poor ones dropped early; exchange of actions."""
 
 import time
-from typing import Any, cast
+from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -17,9 +16,10 @@ from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
 from cobed.information import Estimate, estimate
 from cobed.objectives import AbstractObjective, FixedDesign, Trainable
+from cobed.optimum import is_linear_in_action
 from cobed.policies import FreeDesign
 from cobed.problem import Problem
-from cobed.spaces import Box, Discrete
+from cobed.spaces import AbstractSpace, Box, Discrete
 from cobed.types import Array, Float, Key
 
 # So many starts, fewer where a design has many numbers: then each costs more, and matters less.
@@ -33,21 +33,6 @@ MAX_SWEEPS = 30
 MAX_EXCHANGES = 4096
 
 
-class Together(eqx.Module):
-    """The mean of an objective over several designs (S, D, A): the gradient moves each by itself."""
-
-    objective: AbstractObjective
-
-    def __call__(self, trainable: Trainable, key: Key[Array, ""], progress: Float[Array, ""]) -> Float[Array, ""]:
-        design = cast(FreeDesign, trainable.design)
-
-        def one(raw):
-            return self.objective(Trainable(FreeDesign(design.space, raw), None), key, progress)
-
-        # One after the other, also in `_sweep`: XLA was seen to hang on two cores in the batched versions.
-        return jnp.mean(jax.lax.map(one, design.raw))
-
-
 def search(run: Run, objective: AbstractObjective, num_starts: int | None) -> Finish:
     """The best design found from `num_starts`: by exchange where actions are named and few, else by the gradient."""
     problem = run.problem
@@ -58,16 +43,16 @@ def search(run: Run, objective: AbstractObjective, num_starts: int | None) -> Fi
         large = problem.num_contexts * problem.action_dim > MANY_NUMBERS
         num_starts = CLOSED_FORM_STARTS // 4 if large else CLOSED_FORM_STARTS
     first = initial_designs(start_key, problem, num_starts)
-    if can_exchange(problem):
-        designs, history = _exchange(run, search_key, objective, first)
-    else:
-        designs, history = _climb(run, search_key, objective, first)
+    find = _exchange if can_exchange(problem) else _climb
+    designs, histories = zip(*find(run, search_key, objective, first), strict=True)
     run.seconds_design += time.perf_counter() - started
     started = time.perf_counter()
     offset, offset_error = objective.offset
     records = [
         StartRecord(history + np.float32(offset), design, Estimate(float(score) + offset, offset_error, objective.unit))
-        for design, score in zip(designs, scores(rank_key, objective, designs, run.budget), strict=True)
+        for design, history, score in zip(
+            designs, histories, scores(rank_key, objective, designs, run.budget), strict=True
+        )
     ]
     best = max(records, key=lambda record: record.score.value)
     score = _measure(measure_key, objective, best.actions, run.budget)
@@ -84,52 +69,66 @@ def initial_designs(key: Key[Array, ""], problem: Problem, num_designs: int) -> 
 
 def _climb(
     run: Run, key: Key[Array, ""], objective: AbstractObjective, designs: Float[Array, "S D A"]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Gradient ascent from all designs for a share of the steps, then from the best of them. Designs and history."""
-    space, budget = run.problem.model.action_space, run.budget
-    raw = jax.vmap(jax.vmap(space.to_raw))(designs)
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Gradient ascent from every design for a share of the steps, then from the best of them. Designs with histories."""
+    problem, budget = run.problem, run.budget
+    space = problem.model.action_space
     score_key, *keys = jr.split(key, 3)
-    num_steps = budget.closed_form_steps
-    first = max(1, round(FIRST_SHARE * num_steps))
-    rounds = [(first, len(raw)), (num_steps - first, max(1, round(KEPT * len(raw))))]
-    if len(raw) == 1 or first == num_steps:
-        rounds = [(num_steps, len(raw))]
-    run.expect(sum(num_steps * num for num_steps, num in rounds))
-    history = np.zeros(0, np.float32)
+    first = max(1, round(FIRST_SHARE * budget.closed_form_steps))
+    rounds = [(first, len(designs)), (budget.closed_form_steps - first, max(1, round(KEPT * len(designs))))]
+    if len(designs) == 1 or first == budget.closed_form_steps:
+        rounds = [(budget.closed_form_steps, len(designs))]
+    run.expect(sum(num_steps * num_kept for num_steps, num_kept in rounds))
+    climbs = [(design, np.zeros(0, np.float32)) for design in jax.vmap(jax.vmap(space.to_raw))(designs)]
     for number, (num_steps, num_kept) in enumerate(rounds):
-        if len(raw) > num_kept:
-            ranks = scores(score_key, objective, jax.vmap(jax.vmap(space.harden))(raw), budget)
-            raw = raw[np.argsort(-ranks)[:num_kept]]
-        result = ascend(
-            keys[number],
-            Together(objective),
-            Trainable(FreeDesign(space, raw), None),
-            make_optimiser(budget, num_steps),
-            num_steps,
-            name=f"starts{number}",
-            on_chunk=run.report(f"{num_kept} start(s): design", num_steps, num_kept),
-            checkpoint=run.checkpoint,
-        )
-        raw, history = result.trainable.design.raw, np.concatenate([history, result.history])
-        run.stop_reason, run.interrupted = result.stop_reason, result.interrupted
+        if len(climbs) > num_kept:
+            ranks = scores(score_key, objective, [_hardened(space, raw) for raw, _ in climbs], budget)
+            climbs = [climbs[i] for i in np.argsort(-ranks)[:num_kept]]
+        for index, (raw, history) in enumerate(climbs):
+            try:
+                result = ascend(
+                    keys[number],
+                    objective,
+                    Trainable(FreeDesign(space, raw), None),
+                    make_optimiser(budget, num_steps),
+                    num_steps,
+                    name=f"round{number}-start{index}",
+                    on_chunk=run.report(f"start {index + 1} of {num_kept}: design", num_steps),
+                    checkpoint=run.checkpoint,
+                )
+            except KeyboardInterrupt:
+                if number == index == 0:
+                    raise
+                run.interrupt(f"Interrupted in start {index + 1} of {num_kept}; the others are kept as they were.")
+                break
+            climbs[index] = result.trainable.design.raw, np.concatenate([history, result.history])
+            run.stop_reason, run.interrupted = result.stop_reason, result.interrupted
+            if run.interrupted:
+                break
         if run.interrupted:
             break
-    found = np.asarray(jax.vmap(jax.vmap(space.harden))(raw))
+    found = [(_hardened(space, raw), history) for raw, history in climbs]
     if isinstance(space, Box) and space.bounded:
-        # Where rewards are linear in the action the best designs are at the bounds, which the ascent only comes near.
         low, high = np.asarray(space.low, np.float32), np.asarray(space.high, np.float32)
-        found = np.concatenate([found, np.where(found > (low + high) / 2, high, low)])
-    return found, history
+        corners = [(np.where(design > (low + high) / 2, high, low), history) for design, history in found]
+        # Where rewards are linear in the action, the bounds tell most for a given noise, and the ascent only comes near
+        # them. Moments then see no difference between a corner and a point within, but sharper posteriors do.
+        found = corners if is_linear_in_action(problem.model, problem.targets) else found + corners
+    return found
+
+
+def _hardened(space: AbstractSpace, raw: Float[Array, "D A"]) -> np.ndarray:
+    return np.asarray(jax.vmap(space.harden)(raw))
 
 
 def _exchange(
     run: Run, key: Key[Array, ""], objective: AbstractObjective, designs: Float[Array, "S D K"]
-) -> tuple[np.ndarray, np.ndarray]:
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Give each unit in turn its best action, the others as they are, until nothing changes; all designs side by side.
 
-    The objective is estimated with the same draws throughout. Designs, and the best value after each sweep.
+    The objective is estimated with the same draws throughout. Designs, each with its value after every sweep.
     """
-    history: list[float] = []
+    history: list[np.ndarray] = []
     run.expect(MAX_SWEEPS)
     report = run.report("exchange", MAX_SWEEPS)
     run.stop_reason = f"Stopped after {MAX_SWEEPS} sweeps of exchange."
@@ -142,14 +141,14 @@ def _exchange(
                 raise
             run.interrupt(f"Interrupted after {sweep - 1} sweeps of exchange.")
             break
-        history.append(float(jnp.max(values)))
+        history.append(np.asarray(values))
         settled = bool(jnp.all(changed == designs))
         designs = changed
-        report(sweep, history[-1], time.perf_counter() - started, sweep == 1)
+        report(sweep, float(history[-1].max()), time.perf_counter() - started, sweep == 1)
         if settled:
             run.stop_reason = f"No change of one action is better, after {sweep} sweeps."
             break
-    return np.asarray(designs), np.asarray(history, np.float32)
+    return list(zip(np.asarray(designs), np.stack(history, axis=1), strict=True))
 
 
 @lean_jit
@@ -163,6 +162,7 @@ def _sweep(key, objective: AbstractObjective, designs: Float[Array, "S D K"]):
     def visit(unit, carry):
         actions, _ = carry
         candidates = jax.vmap(lambda row: actions.at[unit].set(row))(jnp.eye(num_actions))
+        # One after the other, also below: batched, XLA was seen to hang on two cores (docs/decisions.md).
         values = jax.lax.map(value, candidates)
         now = jnp.argmax(actions[unit])
         # A tie keeps what there is, so that the exchange ends.
