@@ -63,13 +63,11 @@ def best_of(groups: Mapping[str, Sequence[Record]], methods: Sequence[str]) -> R
 
 
 def settings_of(records: Sequence[Record]) -> dict[str, list[int]]:
-    """The data sets in the records, each with its n."""
-    found: dict[str, list[int]] = {}
+    """The data sets in the records, each with its n from small to large."""
+    found: dict[str, set[int]] = {}
     for record in records:
-        sizes = found.setdefault(record.setting["data"], [])
-        if record.setting["n"] not in sizes:
-            sizes.append(record.setting["n"])
-    return found
+        found.setdefault(record.setting["data"], set()).add(record.setting["n"])
+    return {kind: sorted(sizes) for kind, sizes in found.items()}
 
 
 def baselines_of(groups: Mapping[str, Sequence[Record]]) -> list[str]:
