@@ -19,6 +19,7 @@ from cobed.reproduce import reproduce
 from cobed.reproduce.gp import (
     BASELINES,
     EFFORTS,
+    SIZES,
     make_parts,
     make_problem,
     make_worlds,
@@ -63,9 +64,9 @@ def test_the_process_knows_the_first_rows_and_nothing_of_the_others():
     for found, expected in zip(model.moments(contexts, actions), exact.moments(contexts, actions), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-5)
     draw = model.sample_prior(jr.key(0))
-    at = np.array([float(model.mean_reward(draw, c, a)) for c, a in zip(contexts[:5], actions[:5], strict=True)])
+    at = jax.jit(jax.vmap(model.mean_reward, in_axes=(None, 0, 0)))(draw, contexts[:5], actions[:5])
     # Five rows with noise of 0.1: a draw is within 0.5 of each, false alarm below 1 in 100,000.
-    assert np.abs(at - np.asarray(data.outcomes)[20:25]).max() < 0.5
+    assert np.abs(np.asarray(at) - np.asarray(data.outcomes)[20:25]).max() < 0.5
     shapes = [jax.tree.map(jnp.shape, make_problem(data, n)) for n in (0, 25, 100)]
     assert shapes[0] == shapes[1] == shapes[2]
     worlds = make_worlds(data)
@@ -260,12 +261,13 @@ def test_maps_have_the_first_context_column_on_the_horizontal_axis():
 
 
 def test_the_study_has_every_method_on_every_setting():
-    parts = make_parts("paper", EFFORTS["paper"], 1)
+    parts = make_parts("smoke", EFFORTS["smoke"], 1)
     methods = {part.method for part in parts}
     assert methods == {
         "CO-BED", "CO-BED (infonce)", "Random", "Thompson", "UCB_0", "UCB_1", "UCB_2", "UCB+LP", "LEVI", "LEVI+LP", "ITL"
     }  # fmt: skip
-    assert len(parts) == 2 * 5 * len(methods)
+    assert len(parts) == 2 * len(SIZES["smoke"]) * len(methods)
+    assert SIZES["paper"] == SIZES["quick"] == (0, 25, 50, 75, 100)
     assert len({part.slug for part in parts}) == len(parts)
     assert any(isinstance(b, LEVI) and b.penalised for b in BASELINES)
     assert EFFORTS["paper"].num_worlds == 3_000
