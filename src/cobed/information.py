@@ -143,11 +143,29 @@ def max_value_information(
     Trained on small batches, settled on large ones, evaluated on fresh draws. At most
     log(budget.settle_batch_size): see `cobed.bounds.is_saturated`.
     """
-    budget = find_budget(budget)
-    setup_key, network_key, train_key, settle_key, evaluation_key = jr.split(key, 5)
-    actions = problem.check_actions(actions)
-    simulation, _ = make_simulation(setup_key, problem, budget)
-    objective = InfoNCE(simulation, critic or Separable())
+    actions, budget = problem.check_actions(actions), find_budget(budget)
+    objective = information_objective(key, problem, budget, critic)
+    return measure_information(key, objective, actions, budget, on_chunk=on_chunk)
+
+
+def information_objective(
+    key: Key[Array, ""], problem: Problem, budget: Budget, critic: Separable | Joint | None = None
+) -> InfoNCE:
+    """What measures information about m*, with its draws of the prior: the same for every design of a problem."""
+    setup_key, *_ = jr.split(key, 5)
+    return InfoNCE(make_simulation(setup_key, problem, budget)[0], critic or Separable())
+
+
+def measure_information(
+    key: Key[Array, ""],
+    objective: AbstractObjective,
+    actions: Float[Array, "D A"],
+    budget: Budget,
+    *,
+    on_chunk: ChunkReport | None = None,
+) -> Estimate:
+    """What `information_objective` says of one design, by a critic trained for it. One key serves both."""
+    _, network_key, train_key, settle_key, evaluation_key = jr.split(key, 5)
     network = objective.initial_network(network_key)
     for stage_key, num_steps, batch_size in (
         (train_key, budget.num_steps, budget.batch_size),

@@ -9,14 +9,15 @@ import pytest
 from scipy.stats import norm
 
 import cobed
+from cobed.designers.baselines import UCB
 from cobed.designers.expected_max import expected_gain_affine, expected_max_affine
 from cobed.designers.itl import TransductiveInformation
-from cobed.designers.local_penalisation import LEVI, UCBLocalPenalisation
+from cobed.designers.local_penalisation import LEVI, ExactUCB, UCBLocalPenalisation
 from cobed.errors import ProblemError
 from cobed.models import RBF, GaussianProcess
 from cobed.optimum import Grid
 
-DESIGNERS = [LEVI(), LEVI(penalised=True), UCBLocalPenalisation(), TransductiveInformation()]
+DESIGNERS = [LEVI(), LEVI(penalised=True), ExactUCB(alpha=1.0), UCBLocalPenalisation(), TransductiveInformation()]
 
 
 def by_integration(intercepts: np.ndarray, slopes: np.ndarray) -> float:
@@ -81,7 +82,7 @@ def test_designs_are_valid_and_the_same_each_time(designer):
 
 
 def test_names_are_the_papers():
-    assert [designer.name for designer in DESIGNERS] == ["LEVI", "LEVI+LP", "UCB+LP", "ITL"]
+    assert [designer.name for designer in DESIGNERS] == ["LEVI", "LEVI+LP", "UCB_1", "UCB+LP", "ITL"]
 
 
 def test_levi_is_the_expected_rise_of_the_best_expected_reward():
@@ -96,6 +97,42 @@ def test_levi_is_the_expected_rise_of_the_best_expected_reward():
         after = mean + z[:, None] * cov[action] / np.sqrt(cov[action, action] + 0.1**2)
         gains = after.max(1) - mean.max()
         assert abs(scores[action] - gains.mean()) < 5 * gains.std() / 200_000**0.5 + 1e-6
+
+
+@pytest.mark.parametrize("alpha", [0.0, 2.0])
+def test_the_exact_bound_is_that_of_the_moments(alpha):
+    problem = line_problem((0.0, 0.3), **SEEN)
+    designer = ExactUCB(alpha=alpha)
+    assert designer.name == UCB(alpha).name
+    grid = jnp.linspace(-1, 1, 128)[:, None]
+    for context, action in zip((0.0, 0.3), designer(problem, seed=0).actions[:, 0], strict=True):
+        mean, cov = problem.model.moments(jnp.full((128, 1), context), grid)
+        hopes = np.asarray(mean) + alpha * np.sqrt(np.diagonal(cov))
+        assert hopes[np.argmin(np.abs(np.asarray(grid)[:, 0] - action))] == pytest.approx(hopes.max(), rel=1e-5)
+
+
+def test_equal_scores_are_decided_by_chance():
+    """Nothing is known: every action has the same mean and variance."""
+    problem = line_problem((0.0,) * 30)
+    first, second = (ExactUCB(alpha=2.0)(problem, seed=seed).actions for seed in (0, 1))
+    assert not np.array_equal(first, second)
+    # 30 of 128 actions at random: fewer than 10 different ones once in 10^15.
+    assert len(np.unique(first)) >= 10
+
+
+def test_levi_of_a_process_is_that_of_numerical_integration():
+    """E max over the grid of mu + s Z by quadrature in double precision, to 1e-6."""
+    model = line_problem(**SEEN).model
+    with jax.enable_x64(True):
+        grid, contexts = jnp.linspace(-1, 1, 9)[:, None], jnp.zeros((9, 1))
+        scores = np.asarray(LEVI().scores(model, contexts, grid))
+        mean, cov = (np.asarray(array) for array in model.moments(contexts, grid))
+    z = np.linspace(-10, 10, 400_001)
+    for action in range(9):
+        slopes = cov[action] / np.sqrt(cov[action, action] + 0.1**2)
+        largest = np.max(mean[:, None] + slopes[:, None] * z, axis=0)
+        gain = np.trapezoid(largest * norm.pdf(z), z) - mean.max()
+        assert scores[action] == pytest.approx(gain, abs=1e-6)
 
 
 def test_penalties_spread_units_of_one_context():

@@ -113,6 +113,28 @@ def test_decisions_maximise_the_posterior_mean():
         assert policy.actions[row, 0] == pytest.approx(float(grid[np.argmax(mean), 0]), abs=1e-6)
 
 
+ODD = {
+    "repeated points": Data([[0.0]] * 4, [[0.2]] * 4, [0.9, 1.1, 1.0, 1.0]),
+    "one row": Data([[0.0]], [[0.2]], [1.0]),
+    "equal outcomes": Data(np.linspace(-1, 1, 8)[:, None], np.linspace(1, -1, 8)[:, None], np.ones(8)),
+}
+
+
+@pytest.mark.parametrize("data", ODD.values(), ids=ODD)
+@pytest.mark.parametrize("noise", [1e-6, 0.2])
+def test_odd_experiments_have_posteriors_and_decisions(data, noise):
+    """With and without noise to speak of. At repeated points the mean of their outcomes, about 1, is believed."""
+    model = GaussianProcess(RBF(0.6), LINE, 1, noise, num_features=32)
+    problem = cobed.Problem(model, data.contexts, [[0.0], [0.5]], optimum=Grid(11, 0))
+    posterior = infer(jr.key(0), model, data, method=GaussianProcessPosterior(16))
+    policy = cobed.deploy(posterior, problem)
+    assert np.isfinite(policy.expected).all()
+    assert (np.abs(policy.actions) <= 1).all()
+    seen = np.mean([float(model.mean_reward(jax.tree.map(lambda leaf, i=i: leaf[i], posterior.params),
+                                            data.contexts[0], data.actions[0])) for i in range(16)])  # fmt: skip
+    assert seen == pytest.approx(1.0, abs=0.1)
+
+
 def test_data_the_process_did_not_expect_are_reported():
     data = experiment()
     posterior = GaussianProcessPosterior(2).posterior(jr.key(0), process(), data.with_outcomes(data.outcomes + 100))

@@ -38,7 +38,7 @@ def demo(
 
 @app.command()
 def reproduce(
-    name: Annotated[str, typer.Argument(help="discrete, continuous or ablation.")],
+    name: Annotated[str, typer.Argument(help="discrete, continuous, ablation or gp.")],
     budget: Annotated[
         str, typer.Option(help="smoke (does it run), quick (minutes) or paper (the published settings).")
     ] = "quick",
@@ -57,6 +57,9 @@ def reproduce(
         report = run(name, out, budget=budget, num_seeds=seeds, num_worlds=worlds, progress=ConsoleReporter())
     except KeyboardInterrupt:
         sys.exit(f"cobed: stopped. What is done is kept in {out}; the same command goes on from there.")
+    findings = out / "findings.txt"
+    if findings.exists():
+        print(findings.read_text())
     print(f"Results: {(out / 'results.json').resolve()}\nReport: {report.resolve()}")
 
 

@@ -1,7 +1,7 @@
 """Baselines of the paper's Gaussian process example: one-step scores of an action, kept apart by local penalties.
 
-Each unit takes the action of the largest score. With penalties, units choose one after another, and the score of a point
-x = (context, action) is multiplied by 1 - k0(x, x') for every point x' already chosen.
+Each unit takes the action of the largest score; equal scores are decided by chance. With penalties, units choose one after
+another, and the score of a point x = (context, action) is multiplied by 1 - k0(x, x') for every point x' already chosen.
 """
 
 import abc
@@ -10,19 +10,22 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 
 from cobed.compilation import lean_jit
-from cobed.designers.baselines import AbstractBaseline
+from cobed.designers.baselines import UCB, AbstractBaseline
 from cobed.designers.expected_max import expected_gain_affine
 from cobed.errors import ProblemError
 from cobed.models.base import AbstractGaussianModel, HasRewardMoments
 from cobed.models.kernels import RBF
 from cobed.optimum import action_grid
 from cobed.problem import Problem
-from cobed.types import Array, Float
+from cobed.types import Array, Float, Key
 
 # Numbers held at once while the upper envelopes of all actions of a context are computed.
 MAX_ENVELOPE = 2**22
+# Scores this near to the largest, as a share of it, are equal but for rounding.
+EQUAL = 1e-5
 
 
 class AbstractScored(AbstractBaseline):
@@ -41,7 +44,7 @@ class AbstractScored(AbstractBaseline):
 
     def actions(self, key, problem):
         model = require_moments(problem, self.name)
-        return _play(self, problem, jnp.asarray(action_grid(model.action_space, self.num_points)))
+        return _play(key, self, problem, jnp.asarray(action_grid(model.action_space, self.num_points)))
 
 
 class LEVI(AbstractScored):
@@ -73,6 +76,25 @@ class LEVI(AbstractScored):
         return jax.lax.map(lambda row: expected_gain_affine(means, row), slopes, batch_size=min(at_once, len(means)))
 
 
+class ExactUCB(AbstractScored):
+    """UCB_alpha by the moments of the mean reward themselves, where `baselines.UCB` has to estimate them."""
+
+    alpha: float = eqx.field(static=True)
+    num_points: int | None = eqx.field(static=True, default=None)
+
+    @property
+    def name(self):
+        return UCB(self.alpha).name
+
+    @property
+    def penalty(self):
+        return None
+
+    def scores(self, model, contexts, actions):
+        means, cov = model.moments(contexts, actions)
+        return means + self.alpha * jnp.sqrt(jnp.maximum(jnp.diagonal(cov), 0.0))
+
+
 class UCBLocalPenalisation(AbstractScored):
     """UCB+LP: mean plus alpha standard deviations of the mean reward, made positive by softplus, with penalties."""
 
@@ -89,8 +111,7 @@ class UCBLocalPenalisation(AbstractScored):
         return RBF(self.penalty_length)
 
     def scores(self, model, contexts, actions):
-        means, cov = model.moments(contexts, actions)
-        return jax.nn.softplus(means + self.alpha * jnp.sqrt(jnp.maximum(jnp.diagonal(cov), 0.0)))
+        return jax.nn.softplus(ExactUCB(alpha=self.alpha).scores(model, contexts, actions))
 
 
 def require_moments(problem: Problem, name: str) -> Any:
@@ -105,22 +126,27 @@ def require_moments(problem: Problem, name: str) -> Any:
 
 
 @lean_jit
-def _play(designer: AbstractScored, problem: Problem, candidates: Float[Array, "J A"]) -> Float[Array, "D A"]:
+def _play(
+    key: Key[Array, ""], designer: AbstractScored, problem: Problem, candidates: Float[Array, "J A"]
+) -> Float[Array, "D A"]:
     model: Any = problem.model
     num_units, penalty = problem.num_contexts, designer.penalty
 
     def choose(
-        chosen: Float[Array, "D X"], unit: tuple[Array, Float[Array, " C"]]
+        chosen: Float[Array, "D X"], unit: tuple[Array, Float[Array, " C"], Key[Array, ""]]
     ) -> tuple[Float[Array, "D X"], Float[Array, " A"]]:
-        position, context = unit
+        position, context, key = unit
         contexts = jnp.broadcast_to(context, (len(candidates), len(context)))
         scores = designer.scores(model, contexts, candidates)
         points = jnp.concatenate([contexts, candidates], axis=1)
         if penalty is not None:
             nearness = jnp.where(jnp.arange(num_units) < position, penalty.matrix(points, chosen), 0.0)
             scores = scores * jnp.prod(1 - nearness, axis=1)
-        winner = jnp.argmax(scores)
+        largest = jnp.max(scores)
+        equal = scores >= largest - EQUAL * jnp.abs(largest)
+        winner = jnp.argmax(jnp.where(equal, jr.uniform(key, scores.shape), -1.0))
         return chosen.at[position].set(points[winner]), candidates[winner]
 
     nothing = jnp.zeros((num_units, problem.contexts.shape[1] + candidates.shape[1]))
-    return jax.lax.scan(choose, nothing, (jnp.arange(num_units), problem.contexts))[1]
+    units = (jnp.arange(num_units), problem.contexts, jr.split(key, num_units))
+    return jax.lax.scan(choose, nothing, units)[1]

@@ -20,33 +20,43 @@ import numpy as np
 
 from cobed import __version__
 from cobed.budget import Budget
+from cobed.critics import Separable
 from cobed.designers.result import DesignResult
 from cobed.errors import StorageError
-from cobed.information import max_value_information
+from cobed.information import Estimate, information_objective, measure_information
 from cobed.metrics import Score, Scores, evaluate
+from cobed.models import AbstractModel
+from cobed.objectives import InfoNCE
 from cobed.problem import Problem
 from cobed.progress import Progress, Reporter
 from cobed.reproduce.protocol import paper_scores
 from cobed.storage import write_whole
+from cobed.types import Array, Key
 
 METRICS = ("mse_m", "mse_a", "hit_rate", "regret")
+# Decisions of a Gaussian process need two mirrored draws of its posterior, the mean of m* needs at least so many.
+FEWEST_DRAWS = 16
 
 
 @dataclasses.dataclass(frozen=True)
 class Effort:
-    """What a study spends: on CO-BED's designs, on a critic for each finished design, on worlds."""
+    """What a study spends: on CO-BED's designs, on a critic for each finished design, which is a `network`, on worlds and on
+    posterior draws in each of them."""
 
     design: Budget
     critic: Budget
     num_worlds: int
     num_paper_worlds: int
     num_seeds: int
+    num_draws: int = 256
+    network: Separable = Separable()  # noqa: RUF009 - frozen
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
     """One method on one problem with one seed. `design(problem, seed=..., **long)` makes the design; designers that train
-    (`trains`) take the `progress` and `checkpoint` of `cobed.design`. `work` is a guess of its share of the time."""
+    (`trains`) take the `progress` and `checkpoint` of `cobed.design`. `work` is a guess of its share of the time. `worlds` is
+    where worlds are drawn from, if not from the problem's own model."""
 
     method: str
     setting: dict[str, Any]
@@ -55,6 +65,7 @@ class Part:
     design: Callable[..., DesignResult]
     trains: bool = False
     work: float = 1.0
+    worlds: AbstractModel | None = None
 
     @property
     def name(self) -> str:
@@ -68,7 +79,8 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What a part gave. `worlds["exact"]["regret"]` (W,) are the scores of a protocol, world by world."""
+    """What a part gave. `worlds["exact"]["regret"]` (W,) are the scores of a protocol, world by world. `reason` says why a
+    designer took its objective."""
 
     method: str
     setting: dict[str, Any]
@@ -80,6 +92,7 @@ class Record:
     actions: np.ndarray
     history: np.ndarray
     worlds: dict[str, dict[str, np.ndarray]]
+    reason: str = ""
 
     def score(self, protocol: str, metric: str) -> Score | None:
         """The metric under the protocol; None where it was not measured or does not apply."""
@@ -182,11 +195,12 @@ def run_study(parts: list[Part], folder: Folder, effort: Effort, progress: Repor
     work_left = sum(part.work for part, record in zip(parts, kept, strict=True) if record is None)
     work_done = seconds = 0.0
     left = float("nan")
+    measure = _Measure(effort)
     for index, (part, record) in enumerate(zip(parts, kept, strict=True)):
         if record is None:
             started = time.perf_counter()
             stage = f"{folder.experiment}, part {index + 1} of {len(parts)}: {part.name}"
-            record = _run_part(part, folder, effort, _within(stage, left, progress))
+            record = _run_part(part, folder, effort, measure, _within(stage, left, progress))
             folder.save(part, record)
             seconds += time.perf_counter() - started
             work_done, work_left = work_done + part.work, work_left - part.work
@@ -198,7 +212,25 @@ def run_study(parts: list[Part], folder: Folder, effort: Effort, progress: Repor
     return records
 
 
-def _run_part(part: Part, folder: Folder, effort: Effort, progress: Reporter | None) -> Record:
+class _Measure:
+    """What measures the information of designs, with its draws: kept while problem and seed stay the same."""
+
+    def __init__(self, effort: Effort):
+        self.effort = effort
+        self._owner: tuple[int, int] | None = None
+        self._kept: InfoNCE | None = None
+
+    def __call__(self, key: Key[Array, ""], part: Part, actions: np.ndarray) -> Estimate:
+        # The parts are alive as long as the study, so no other problem can have this one's id.
+        owner = (id(part.problem), part.seed)
+        budget = self.effort.critic
+        if self._kept is None or self._owner != owner:
+            self._kept = None  # freed before the next is made
+            self._owner, self._kept = owner, information_objective(key, part.problem, budget, self.effort.network)
+        return measure_information(key, self._kept, part.problem.check_actions(actions), budget)
+
+
+def _run_part(part: Part, folder: Folder, effort: Effort, measure: _Measure, progress: Reporter | None) -> Record:
     started = time.perf_counter()
     long = {"progress": progress, "checkpoint": folder.checkpoint(part)} if part.trains else {}
     result = part.design(part.problem, seed=part.seed, **long)
@@ -206,10 +238,15 @@ def _run_part(part: Part, folder: Folder, effort: Effort, progress: Reporter | N
         raise KeyboardInterrupt
     # The same worlds, noise and batches for every method with this seed: their differences are paired.
     world_key, paper_key, critic_key = jr.split(jr.fold_in(jr.key(part.seed), 1), 3)
-    information = max_value_information(critic_key, part.problem, result.actions, budget=effort.critic)
+    information = measure(critic_key, part, result.actions)
     worlds: dict[str, dict[str, np.ndarray]] = {}
     if effort.num_worlds:
-        worlds["exact"] = _per_world(evaluate(world_key, part.problem, result.actions, effort.num_worlds))
+        scores = evaluate(
+            world_key, part.problem, result.actions, effort.num_worlds, num_draws=effort.num_draws, worlds=part.worlds
+        )
+        worlds["exact"] = _per_world(scores)
+        if effort.num_draws < FEWEST_DRAWS:
+            del worlds["exact"]["mse_m"]
     if effort.num_paper_worlds:
         worlds["paper"] = _per_world(paper_scores(paper_key, part.problem, result.actions, effort.num_paper_worlds))
     return Record(
@@ -223,6 +260,7 @@ def _run_part(part: Part, folder: Folder, effort: Effort, progress: Reporter | N
         actions=result.actions,
         history=result.history,
         worlds=worlds,
+        reason=result.reason,
     )
 
 
