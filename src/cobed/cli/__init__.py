@@ -38,7 +38,7 @@ def demo(
 
 @app.command()
 def reproduce(
-    name: Annotated[str, typer.Argument(help="discrete, continuous or ablation.")],
+    name: Annotated[str, typer.Argument(help="discrete, continuous, ablation, bandit or causal.")],
     budget: Annotated[
         str, typer.Option(help="smoke (does it run), quick (minutes) or paper (the published settings).")
     ] = "quick",

@@ -22,14 +22,20 @@ from cobed import __version__
 from cobed.budget import Budget
 from cobed.designers.result import DesignResult
 from cobed.errors import StorageError
-from cobed.information import max_value_information
+from cobed.information import Estimate, max_value_information
 from cobed.metrics import Score, Scores, evaluate
 from cobed.problem import Problem
 from cobed.progress import Progress, Reporter
 from cobed.reproduce.protocol import paper_scores
 from cobed.storage import write_whole
+from cobed.types import Array, Key
 
-METRICS = ("mse_m", "mse_a", "hit_rate", "regret")
+METRICS = ("mse_m", "mse_a", "hit_rate", "regret", "reward")
+# results.json is written anew at most so often, in seconds, while parts are done.
+WRITE_EVERY = 5.0
+
+# By protocol and metric, world by world; one number where a closed form has averaged over the worlds.
+Worlds = dict[str, dict[str, np.ndarray]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +52,8 @@ class Effort:
 @dataclasses.dataclass(frozen=True)
 class Part:
     """One method on one problem with one seed. `design(problem, seed=..., **long)` makes the design; designers that train
-    (`trains`) take the `progress` and `checkpoint` of `cobed.design`. `work` is a guess of its share of the time."""
+    (`trains`) take the `progress` and `checkpoint` of `cobed.design`. `work` is a guess of its share of the time. `scores`
+    takes the place of `cobed.evaluate` and the paper's protocol; without `informative` the CMV-EIG is not measured."""
 
     method: str
     setting: dict[str, Any]
@@ -55,6 +62,8 @@ class Part:
     design: Callable[..., DesignResult]
     trains: bool = False
     work: float = 1.0
+    scores: Callable[[Key[Array, ""], Problem, np.ndarray, Effort], Worlds] | None = None
+    informative: bool = True
 
     @property
     def name(self) -> str:
@@ -68,7 +77,8 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What a part gave. `worlds["exact"]["regret"]` (W,) are the scores of a protocol, world by world."""
+    """What a part gave. `worlds["exact"]["regret"]` (W,) are the scores of a protocol, world by world. The information is
+    not a number where it was not measured."""
 
     method: str
     setting: dict[str, Any]
@@ -79,12 +89,19 @@ class Record:
     seconds_total: float
     actions: np.ndarray
     history: np.ndarray
-    worlds: dict[str, dict[str, np.ndarray]]
+    worlds: Worlds
 
     def score(self, protocol: str, metric: str) -> Score | None:
         """The metric under the protocol; None where it was not measured or does not apply."""
         values = self.worlds.get(protocol, {}).get(metric)
         return None if values is None else Score(values)
+
+    def headline(self, seconds_left: float) -> tuple[float, float, str]:
+        """What to tell of a part that is done: its information, or its regret where that alone was measured."""
+        if not np.isnan(self.cmv_eig) or not self.worlds:
+            return self.cmv_eig, seconds_left, "nats"
+        regret = self.score(next(iter(self.worlds)), "regret")
+        return float("nan") if regret is None else regret.mean, seconds_left, "regret"
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of results.json: one a protocol, or one without where only the information was measured."""
@@ -92,13 +109,14 @@ class Record:
 
     def _row(self, protocol: str) -> dict[str, Any]:
         row: dict[str, Any] = {"method": self.method, "protocol": protocol, "seed": self.seed, "setting": self.setting}
-        row |= {"cmv_eig": self.cmv_eig, "cmv_eig_se": self.cmv_eig_se}
+        measured = not np.isnan(self.cmv_eig)
+        row |= {"cmv_eig": self.cmv_eig if measured else None, "cmv_eig_se": self.cmv_eig_se if measured else None}
         num_worlds = 0
         for metric in METRICS:
             score = self.score(protocol, metric)
             row[metric] = None if score is None else score.mean
-            row[f"{metric}_se"] = None if score is None else score.standard_error
-            num_worlds = num_worlds if score is None else score.num_worlds
+            row[f"{metric}_se"] = None if score is None else _error(score)
+            num_worlds = num_worlds if score is None or score.num_worlds == 1 else score.num_worlds
         return row | {
             "seconds_design": self.seconds_design,
             "seconds_total": self.seconds_total,
@@ -143,7 +161,7 @@ class Folder:
                         f"{path} was made with another budget or version. Give another --out, or delete {self.path}."
                     )
                 meta.pop("schema")
-                worlds: dict[str, dict[str, np.ndarray]] = {}
+                worlds: Worlds = {}
                 for name in archive.files:
                     protocol, _, metric = name.partition("/")
                     if metric:
@@ -182,18 +200,24 @@ def run_study(parts: list[Part], folder: Folder, effort: Effort, progress: Repor
     work_left = sum(part.work for part, record in zip(parts, kept, strict=True) if record is None)
     work_done = seconds = 0.0
     left = float("nan")
-    for index, (part, record) in enumerate(zip(parts, kept, strict=True)):
-        if record is None:
-            started = time.perf_counter()
-            stage = f"{folder.experiment}, part {index + 1} of {len(parts)}: {part.name}"
-            record = _run_part(part, folder, effort, _within(stage, left, progress))
-            folder.save(part, record)
-            seconds += time.perf_counter() - started
-            work_done, work_left = work_done + part.work, work_left - part.work
-            left = work_left * seconds / work_done
-            if progress is not None:
-                progress(Progress(stage, index + 1, len(parts), record.cmv_eig, left))
-        records.append(record)
+    written = time.perf_counter()
+    try:
+        for index, (part, record) in enumerate(zip(parts, kept, strict=True)):
+            if record is None:
+                started = time.perf_counter()
+                stage = f"{folder.experiment}, part {index + 1} of {len(parts)}: {part.name}"
+                record = _run_part(part, folder, effort, _within(stage, left, progress))
+                folder.save(part, record)
+                seconds += time.perf_counter() - started
+                work_done, work_left = work_done + part.work, work_left - part.work
+                left = work_left * seconds / work_done
+                if progress is not None:
+                    progress(Progress(stage, index + 1, len(parts), *record.headline(left)))
+            records.append(record)
+            if time.perf_counter() - written > WRITE_EVERY:
+                folder.write_results(records)
+                written = time.perf_counter()
+    finally:
         folder.write_results(records)
     return records
 
@@ -206,12 +230,16 @@ def _run_part(part: Part, folder: Folder, effort: Effort, progress: Reporter | N
         raise KeyboardInterrupt
     # The same worlds, noise and batches for every method with this seed: their differences are paired.
     world_key, paper_key, critic_key = jr.split(jr.fold_in(jr.key(part.seed), 1), 3)
-    information = max_value_information(critic_key, part.problem, result.actions, budget=effort.critic)
-    worlds: dict[str, dict[str, np.ndarray]] = {}
-    if effort.num_worlds:
-        worlds["exact"] = _per_world(evaluate(world_key, part.problem, result.actions, effort.num_worlds))
-    if effort.num_paper_worlds:
-        worlds["paper"] = _per_world(paper_scores(paper_key, part.problem, result.actions, effort.num_paper_worlds))
+    information = Estimate(float("nan"), float("nan"))
+    if part.informative:
+        information = max_value_information(critic_key, part.problem, result.actions, budget=effort.critic)
+    worlds: Worlds = {}
+    if part.scores is not None:
+        worlds = part.scores(world_key, part.problem, result.actions, effort)
+    elif effort.num_worlds:
+        worlds["exact"] = per_world(evaluate(world_key, part.problem, result.actions, effort.num_worlds))
+    if part.scores is None and effort.num_paper_worlds:
+        worlds["paper"] = per_world(paper_scores(paper_key, part.problem, result.actions, effort.num_paper_worlds))
     return Record(
         method=part.method,
         setting=part.setting,
@@ -226,9 +254,15 @@ def _run_part(part: Part, folder: Folder, effort: Effort, progress: Reporter | N
     )
 
 
-def _per_world(scores: Scores) -> dict[str, np.ndarray]:
-    found = {metric: getattr(scores, metric) for metric in METRICS}
+def per_world(scores: Scores) -> dict[str, np.ndarray]:
+    """The metrics that were measured, world by world."""
+    found = {metric: getattr(scores, metric, None) for metric in METRICS}
     return {metric: score.per_world for metric, score in found.items() if score is not None}
+
+
+def _error(score: Score) -> float | None:
+    """The standard error over worlds; None where a closed form has none."""
+    return score.standard_error if score.num_worlds > 1 else None
 
 
 def _within(stage: str, left: float, progress: Reporter | None) -> Reporter | None:
