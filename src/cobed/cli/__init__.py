@@ -38,7 +38,7 @@ def demo(
 
 @app.command()
 def reproduce(
-    name: Annotated[str, typer.Argument(help="discrete, continuous, ablation or gp.")],
+    name: Annotated[str, typer.Argument(help="discrete, continuous, ablation, gp, bandit or causal.")],
     budget: Annotated[
         str, typer.Option(help="smoke (does it run), quick (minutes) or paper (the published settings).")
     ] = "quick",

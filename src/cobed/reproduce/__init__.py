@@ -8,7 +8,7 @@ from cobed.errors import BudgetError
 from cobed.progress import Reporter
 from cobed.reproduce.study import Folder, run_study
 
-EXPERIMENTS = ("discrete", "continuous", "ablation", "gp")
+EXPERIMENTS = ("discrete", "continuous", "ablation", "gp", "bandit", "causal")
 
 
 def reproduce(

@@ -10,6 +10,7 @@ from plotly.subplots import make_subplots
 from cobed.problem import Problem
 from cobed.report.figures import COLOURS
 from cobed.reproduce.study import Record
+from cobed.reproduce.summary import Summary
 
 
 def designs_figure(groups: Mapping[str, Sequence[Record]], problem: Problem) -> go.Figure:
@@ -39,6 +40,24 @@ def designs_figure(groups: Mapping[str, Sequence[Record]], problem: Problem) -> 
         template="plotly_white",
         height=260 * -(-len(methods) // columns) + 120,
     )
+
+
+def lines_figure(
+    series: Mapping[str, Sequence[tuple[float, Summary]]], title: str, x_title: str, y_title: str
+) -> go.Figure:
+    """A line a method through its means, with error bars of one standard error. CO-BED's is thick."""
+    figure = go.Figure()
+    for i, (method, points) in enumerate(series.items()):
+        figure.add_scatter(
+            x=[x for x, _ in points], y=[summary.mean for _, summary in points],
+            error_y={"type": "data", "array": [np.nan_to_num(summary.standard_error) for _, summary in points]},
+            mode="lines+markers", name=method,
+            line={
+                "color": COLOURS[i % len(COLOURS)], "width": 4 if method == "CO-BED" else 1.5,
+                "dash": "solid" if i < len(COLOURS) else "dot",
+            },
+        )  # fmt: skip
+    return figure.update_layout(title=title, xaxis_title=x_title, yaxis_title=y_title, template="plotly_white")
 
 
 def curves_figure(records: Mapping[str, Record], window: int = 25) -> go.Figure:

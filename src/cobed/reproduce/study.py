@@ -36,6 +36,12 @@ from cobed.types import Array, Key
 METRICS = ("mse_m", "mse_a", "hit_rate", "regret")
 # Decisions of a Gaussian process need two mirrored draws of its posterior, the mean of m* needs at least so many.
 FEWEST_DRAWS = 16
+METRICS = ("mse_m", "mse_a", "hit_rate", "regret", "reward")
+# results.json is written anew at most so often, in seconds, while parts are done.
+WRITE_EVERY = 5.0
+
+# By protocol and metric, world by world; one number where a closed form has averaged over the worlds.
+Worlds = dict[str, dict[str, np.ndarray]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +62,8 @@ class Effort:
 class Part:
     """One method on one problem with one seed. `design(problem, seed=..., **long)` makes the design; designers that train
     (`trains`) take the `progress` and `checkpoint` of `cobed.design`. `work` is a guess of its share of the time. `worlds` is
-    where worlds are drawn from, if not from the problem's own model."""
+    where worlds are drawn from, if not from the problem's own model. `scores` takes the place of `cobed.evaluate` and the
+    paper's protocol; without `informative` the CMV-EIG is not measured."""
 
     method: str
     setting: dict[str, Any]
@@ -66,6 +73,8 @@ class Part:
     trains: bool = False
     work: float = 1.0
     worlds: AbstractModel | None = None
+    scores: Callable[[Key[Array, ""], Problem, np.ndarray, Effort], Worlds] | None = None
+    informative: bool = True
 
     @property
     def name(self) -> str:
@@ -79,8 +88,8 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What a part gave. `worlds["exact"]["regret"]` (W,) are the scores of a protocol, world by world. `reason` says why a
-    designer took its objective."""
+    """What a part gave. `worlds["exact"]["regret"]` (W,) are the scores of a protocol, world by world. The information is
+    not a number where it was not measured. `reason` says why a designer took its objective."""
 
     method: str
     setting: dict[str, Any]
@@ -91,7 +100,7 @@ class Record:
     seconds_total: float
     actions: np.ndarray
     history: np.ndarray
-    worlds: dict[str, dict[str, np.ndarray]]
+    worlds: Worlds
     reason: str = ""
 
     def score(self, protocol: str, metric: str) -> Score | None:
@@ -99,19 +108,27 @@ class Record:
         values = self.worlds.get(protocol, {}).get(metric)
         return None if values is None else Score(values)
 
+    def headline(self, seconds_left: float) -> tuple[float, float, str]:
+        """What to tell of a part that is done: its information, or its regret where that alone was measured."""
+        if not np.isnan(self.cmv_eig) or not self.worlds:
+            return self.cmv_eig, seconds_left, "nats"
+        regret = self.score(next(iter(self.worlds)), "regret")
+        return float("nan") if regret is None else regret.mean, seconds_left, "regret"
+
     def rows(self) -> list[dict[str, Any]]:
         """The rows of results.json: one a protocol, or one without where only the information was measured."""
         return [self._row(protocol) for protocol in self.worlds or ("none",)]
 
     def _row(self, protocol: str) -> dict[str, Any]:
         row: dict[str, Any] = {"method": self.method, "protocol": protocol, "seed": self.seed, "setting": self.setting}
-        row |= {"cmv_eig": self.cmv_eig, "cmv_eig_se": self.cmv_eig_se}
+        measured = not np.isnan(self.cmv_eig)
+        row |= {"cmv_eig": self.cmv_eig if measured else None, "cmv_eig_se": self.cmv_eig_se if measured else None}
         num_worlds = 0
         for metric in METRICS:
             score = self.score(protocol, metric)
             row[metric] = None if score is None else score.mean
-            row[f"{metric}_se"] = None if score is None else score.standard_error
-            num_worlds = num_worlds if score is None else score.num_worlds
+            row[f"{metric}_se"] = None if score is None else _error(score)
+            num_worlds = num_worlds if score is None or score.num_worlds == 1 else score.num_worlds
         return row | {
             "seconds_design": self.seconds_design,
             "seconds_total": self.seconds_total,
@@ -156,7 +173,7 @@ class Folder:
                         f"{path} was made with another budget or version. Give another --out, or delete {self.path}."
                     )
                 meta.pop("schema")
-                worlds: dict[str, dict[str, np.ndarray]] = {}
+                worlds: Worlds = {}
                 for name in archive.files:
                     protocol, _, metric = name.partition("/")
                     if metric:
@@ -196,18 +213,24 @@ def run_study(parts: list[Part], folder: Folder, effort: Effort, progress: Repor
     work_done = seconds = 0.0
     left = float("nan")
     measure = _Measure(effort)
-    for index, (part, record) in enumerate(zip(parts, kept, strict=True)):
-        if record is None:
-            started = time.perf_counter()
-            stage = f"{folder.experiment}, part {index + 1} of {len(parts)}: {part.name}"
-            record = _run_part(part, folder, effort, measure, _within(stage, left, progress))
-            folder.save(part, record)
-            seconds += time.perf_counter() - started
-            work_done, work_left = work_done + part.work, work_left - part.work
-            left = work_left * seconds / work_done
-            if progress is not None:
-                progress(Progress(stage, index + 1, len(parts), record.cmv_eig, left))
-        records.append(record)
+    written = time.perf_counter()
+    try:
+        for index, (part, record) in enumerate(zip(parts, kept, strict=True)):
+            if record is None:
+                started = time.perf_counter()
+                stage = f"{folder.experiment}, part {index + 1} of {len(parts)}: {part.name}"
+                record = _run_part(part, folder, effort, measure, _within(stage, left, progress))
+                folder.save(part, record)
+                seconds += time.perf_counter() - started
+                work_done, work_left = work_done + part.work, work_left - part.work
+                left = work_left * seconds / work_done
+                if progress is not None:
+                    progress(Progress(stage, index + 1, len(parts), *record.headline(left)))
+            records.append(record)
+            if time.perf_counter() - written > WRITE_EVERY:
+                folder.write_results(records)
+                written = time.perf_counter()
+    finally:
         folder.write_results(records)
     return records
 
@@ -238,17 +261,21 @@ def _run_part(part: Part, folder: Folder, effort: Effort, measure: _Measure, pro
         raise KeyboardInterrupt
     # The same worlds, noise and batches for every method with this seed: their differences are paired.
     world_key, paper_key, critic_key = jr.split(jr.fold_in(jr.key(part.seed), 1), 3)
-    information = measure(critic_key, part, result.actions)
-    worlds: dict[str, dict[str, np.ndarray]] = {}
-    if effort.num_worlds:
+    information = (
+        measure(critic_key, part, result.actions) if part.informative else Estimate(float("nan"), float("nan"))
+    )
+    worlds: Worlds = {}
+    if part.scores is not None:
+        worlds = part.scores(world_key, part.problem, result.actions, effort)
+    elif effort.num_worlds:
         scores = evaluate(
             world_key, part.problem, result.actions, effort.num_worlds, num_draws=effort.num_draws, worlds=part.worlds
         )
-        worlds["exact"] = _per_world(scores)
+        worlds["exact"] = per_world(scores)
         if effort.num_draws < FEWEST_DRAWS:
             del worlds["exact"]["mse_m"]
-    if effort.num_paper_worlds:
-        worlds["paper"] = _per_world(paper_scores(paper_key, part.problem, result.actions, effort.num_paper_worlds))
+    if part.scores is None and effort.num_paper_worlds:
+        worlds["paper"] = per_world(paper_scores(paper_key, part.problem, result.actions, effort.num_paper_worlds))
     return Record(
         method=part.method,
         setting=part.setting,
@@ -264,9 +291,15 @@ def _run_part(part: Part, folder: Folder, effort: Effort, measure: _Measure, pro
     )
 
 
-def _per_world(scores: Scores) -> dict[str, np.ndarray]:
-    found = {metric: getattr(scores, metric) for metric in METRICS}
+def per_world(scores: Scores) -> dict[str, np.ndarray]:
+    """The metrics that were measured, world by world."""
+    found = {metric: getattr(scores, metric, None) for metric in METRICS}
     return {metric: score.per_world for metric, score in found.items() if score is not None}
+
+
+def _error(score: Score) -> float | None:
+    """The standard error over worlds; None where a closed form has none."""
+    return score.standard_error if score.num_worlds > 1 else None
 
 
 def _within(stage: str, left: float, progress: Reporter | None) -> Reporter | None:
