@@ -18,6 +18,7 @@ from cobed.campaign.encoding import (
     encode_cells,
     encode_contexts,
     fit_encoding,
+    pick_targets,
     read_actions,
     rows_of,
 )
@@ -131,7 +132,7 @@ class Campaign:
 
         encoding = self.encoding() or fit_encoding(self.spec, [table] if targets is table else [table, targets])
         contexts, cells = encode_contexts(self.spec, encoding, table)
-        aims = self._pick_targets(encode_contexts(self.spec, encoding, targets)[0])
+        aims = pick_targets(self.spec, encode_contexts(self.spec, encoding, targets)[0])
         rows = [
             states.get(unit, Assignment(unit, {}, None))._replace(context=context)
             for unit, context in zip(table.ids(self.spec.units.id), rows_of(cells), strict=True)
@@ -360,14 +361,6 @@ class Campaign:
 
     def _done(self, connection: Any, round: int) -> set[str]:
         return {row.unit for row in kept.read_outcomes(connection) if row.round == round}
-
-    def _pick_targets(self, encoded: np.ndarray) -> np.ndarray:
-        """Some of the targets, to stand for all while a round is designed."""
-        count = self.spec.design.max_targets
-        if len(encoded) <= count:
-            return encoded
-        chosen = np.random.default_rng(self.spec.seed).choice(len(encoded), count, replace=False)
-        return encoded[np.sort(chosen)]
 
     def _action_columns(self, words: list[Any]) -> dict[str, Any]:
         if self.spec.action.options is not None:

@@ -25,7 +25,6 @@ from cobed.models.conditioned import Pinned, condition, without_gradient_gap
 from cobed.models.contract import bind_context_dim
 from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
 from cobed.models.linear import LinearGaussian
-from cobed.models.linearised import Linearised
 from cobed.models.numpyro import from_numpyro
 from cobed.problem import Problem
 from cobed.progress import Reporter
@@ -41,8 +40,6 @@ MANY_UNITS = 100
 LINK_DEFAULTS = {"baseline": 1.0, "context": 0.5, "action": 0.5, "interaction": 0.25}
 # The same as shares of `outcome.spread` for normal outcomes.
 NORMAL_DEFAULTS = {"baseline": 1.0, "context": 0.5, "action": 0.5, "interaction": 0.25}
-
-LINEARISED = "Near what is known the model is linear and its noise normal, so the value of the experiment has a closed form."
 
 
 def action_space(spec: CampaignSpec) -> AbstractSpace:
@@ -124,13 +121,9 @@ def design_batch(
 ) -> DesignResult:
     """Actions for the units of a batch that tell most about the best rewards at the targets, given what is known."""
     draws = resampled(posterior, DESIGN_DRAWS, seed)
-    linear = isinstance(model, GeneralisedLinear) and spec.design.about == "max-values"
-    if linear:
-        known: AbstractModel = Linearised(model, draws, jnp.asarray(batch.contexts))
-    else:
-        known = without_gradient_gap(model, draws)
-        # Before any outcome the model's own prior has endless draws.
-        known = known if posterior.method == "prior" else condition(known, draws)
+    known: AbstractModel = without_gradient_gap(model, draws)
+    # Before any outcome the model's own prior has endless draws.
+    known = known if posterior.method == "prior" else condition(known, draws)
     contexts = batch.contexts
     if batch.pinned.any():
         known = Pinned(known, contexts.shape[1])
@@ -141,8 +134,7 @@ def design_batch(
     budget = find_budget(budget or spec.design.budget)
     if budget.num_starts is None and len(contexts) >= MANY_UNITS:
         budget = budget.replace(num_starts=1)
-    result = design(problem, seed=seed, budget=budget, about=spec.design.about, progress=progress)
-    return dataclasses.replace(result, reason=LINEARISED) if linear else result
+    return design(problem, seed=seed, budget=budget, about=spec.design.about, progress=progress)
 
 
 def resampled(posterior: Posterior, num_draws: int, seed: int) -> Params:

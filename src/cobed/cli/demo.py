@@ -24,7 +24,8 @@ def run(out: Path, seed: int, budget: str) -> None:
     units, others = customers(rng, NUM_CUSTOMERS), customers(rng, NUM_OTHERS, NUM_CUSTOMERS + 1)
     print(
         "A simulated e-mail campaign: which e-mail brings which customer to the shop? The customers do not exist; the\n"
-        f"effect sizes are those of a real campaign. {NUM_CUSTOMERS} customers to experiment on, {NUM_OTHERS:,} others to decide for.\n"
+        f"effect sizes are those of a real campaign. {NUM_CUSTOMERS} customers to experiment on, {NUM_OTHERS:,} others to "
+        "decide for.\n"
         f"In {folder}:"
     )
     with contextlib.chdir(folder):
@@ -58,8 +59,8 @@ def _tell_truth(table: pd.DataFrame, policy: pd.Series) -> None:
     rates = visit_rates(table)
     singles = ", ".join(f"{name} for all {rate:.1%}" for name, rate in zip(EMAILS, rates.mean(axis=0), strict=True))
     print(
-        f"\nOnly a simulation knows the truth: this policy brings {rates_of(table, policy).mean():.1%} of these customers to the shop, "
-        f"the best one {rates.max(axis=1).mean():.1%}.\n{singles}, at random {rates.mean():.1%}."
+        f"\nOnly a simulation knows the truth: this policy brings {rates_of(table, policy).mean():.1%} of these customers "
+        f"to the shop, the best one {rates.max(axis=1).mean():.1%}.\n{singles}, at random {rates.mean():.1%}."
     )
 
 

@@ -46,20 +46,6 @@ class LinearBelief(eqx.Module):
         # y - E[y] = sigma L_y surprise with L_y L_y^T = I + B B^T, so E[psi | y] - mu = L B^T L_y^-T surprise.
         return whitener(jnp.eye(len(slopes)) + scaled @ scaled.T) @ (scaled @ self.root.T)
 
-    def moves(self, contexts: Float[Array, "D C"], actions: Float[Array, "D A"]) -> Float[Array, "N P"]:
-        """Rows R whose R^T R is the covariance of the posterior mean of the flat psi before the experiment.
-
-        The gains are such rows. Where units are more than the numbers in psi others need no matrix of all units:
-        with M = B^T B, L (I + M)^-1 M L^T = R^T R for R = [B; M] (I + M)^-1 L^T.
-        """
-        if len(contexts) <= self.mean.size:
-            return self.gains(contexts, actions)
-        _, slopes = rewards_and_slopes(self.model, contexts, actions, self.mean)
-        scaled = slopes @ self.root / self.model.noise_std
-        gram = scaled.T @ scaled
-        white = whitener(jnp.eye(self.mean.size) + gram)
-        return jnp.concatenate([scaled, gram]) @ (white.T @ white) @ self.root.T
-
 
 def has_belief(model: AbstractModel, contexts: Float[Array, "D C"]) -> bool:
     """Whether `find_belief` finds one, without the draws it may need."""

@@ -101,11 +101,11 @@ class ExperimentValue(AbstractObjective):
     def _mean(self, actions, surprise):
         return self.belief.posterior_mean(self.problem.contexts, actions, surprise)
 
-    def _moments(self, actions, ask) -> tuple[Float[Array, "T K"], Float[Array, "N T K"]]:
-        """Means of what is asked at the targets, and how they move with each of N independent standard normals."""
+    def _moments(self, actions, ask) -> tuple[Float[Array, "T K"], Float[Array, "D T K"]]:
+        """Means of what is asked at the targets, and how they move with each entry of the surprise."""
         if self.functionals is not None and isinstance(self.belief, LinearBelief):
             means, rows = self.functionals
-            return means, jnp.einsum("np,tkp->ntk", self.belief.moves(self.problem.contexts, actions), rows)
+            return means, jnp.einsum("dp,tkp->dtk", self.belief.gains(self.problem.contexts, actions), rows)
 
         def of(surprise):
             return ask(self.problem, self._mean(actions, surprise))
@@ -117,12 +117,12 @@ class ExperimentValue(AbstractObjective):
         space = self.problem.model.action_space
         reach = jnp.asarray(space.high, jnp.float32) - jnp.asarray(space.low, jnp.float32)  # pyright: ignore[reportAttributeAccessIssue]
         if self.functionals is not None and isinstance(self.belief, LinearBelief):
-            moves = self.belief.moves(self.problem.contexts, actions)
+            gains = self.belief.gains(self.problem.contexts, actions)
             means, rows = self.functionals
             if self.targets_per_step < len(means):
                 seen = jr.choice(key, len(means), (self.targets_per_step,), replace=False)
                 means, rows = means[seen], rows[seen]
-            variances = jnp.einsum("tkp,tkp->tk", rows @ (moves.T @ moves), rows)
+            variances = jnp.einsum("tkp,tkp->tk", rows @ (gains.T @ gains), rows)
         else:
             means, moves = self._moments(actions, _entry_slopes)
             variances = jnp.sum(moves**2, axis=0)
@@ -146,10 +146,10 @@ def _entry_slopes(problem: Problem, psi: Params) -> Float[Array, "T A"]:
 
 
 def _value_of_choices(
-    means: Float[Array, "T K"], moves: Float[Array, "M T K"], points: Float[Array, "N K"]
+    means: Float[Array, "T K"], moves: Float[Array, "D T K"], points: Float[Array, "N K"]
 ) -> Float[Array, ""]:
     """E max_k of Gaussian vectors, above the largest mean, averaged over the targets."""
-    cov = jnp.einsum("mtk,mtl->tkl", moves, moves)
+    cov = jnp.einsum("dtk,dtl->tkl", moves, moves)
     scale = jnp.max(jnp.diagonal(cov, axis1=1, axis2=2), axis=1)[:, None, None] + 1e-12
     cov += 1e-6 * scale * jnp.eye(means.shape[1])
     # L = C W^T for W C W^T = I
