@@ -236,13 +236,13 @@ class Campaign:
         return self._posterior(encoding)
 
     def _posterior(self, encoding: Encoding) -> "tuple[AbstractModel, Posterior]":
-        from cobed.campaign.engine import build_model, posterior_of
+        from cobed.campaign.engine import build_model, learn
 
         with self.store.transaction() as connection:
             mark = (len(kept.read_outcomes(connection, history=True)), encoding.to_json())
         if self._known is None or self._known[0] != mark:
             model = build_model(self.spec, encoding, self.directory)
-            self._known = (mark, model, posterior_of(model, self.data(), self.spec.seed))
+            self._known = (mark, *learn(self.spec, model, self.data()))
         return self._known[1:]
 
     # What to do.

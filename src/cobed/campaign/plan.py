@@ -42,6 +42,7 @@ from cobed.inference.base import AbstractSampler, Posterior
 from cobed.metrics import Score, evaluate, paired_difference
 from cobed.models.base import AbstractModel
 from cobed.models.conditioned import condition
+from cobed.models.gaussian_process import GaussianProcess
 from cobed.problem import Problem
 from cobed.progress import Progress, Reporter
 from cobed.storage import write_whole
@@ -52,7 +53,7 @@ NUM_HALVINGS, SMALLEST = 4, 4
 MAX_UNITS = 1_000
 # Random assignment is the average of so many of them.
 NUM_RANDOM = 3
-NUM_WORLDS = 200
+NUM_WORLDS = 500
 # Compiling for another size takes about as long as so many units.
 COMPILING = 200
 # Draws of a world's posterior to decide by, and of what is known now.
@@ -124,7 +125,9 @@ def start_from(spec: CampaignSpec, campaign: Campaign | None, tables: list[Table
     """What is known now: all outcomes of the campaign, or the prior of the spec where there is none or it has no table yet."""
     encoding = None if campaign is None else campaign.encoding()
     if campaign is not None and encoding is not None:
-        return Known(encoding, *campaign.posterior(), campaign.data())
+        model, posterior = campaign.posterior()
+        # A Gaussian process holds the outcomes itself.
+        return Known(encoding, model, posterior, None if isinstance(model, GaussianProcess) else campaign.data())
     encoding = fit_encoding(spec, tables)
     model = build_model(spec, encoding, directory)
     return Known(encoding, model, posterior_of(model, None, spec.seed), None)

@@ -81,7 +81,7 @@ def plan(
     size: Annotated[
         list[int] | None, typer.Option(help="A number of units; again for more. By default all rows, a half, ...")
     ] = None,
-    worlds: Annotated[int, typer.Option(help="So many simulated worlds: more are slower and less noisy.")] = 200,
+    worlds: Annotated[int, typer.Option(help="So many simulated worlds: more are slower and less noisy.")] = 500,
     budget: Annotated[
         str | None, typer.Option(help="Of each design: smoke, quick or paper. By default the spec's.")
     ] = None,
