@@ -15,6 +15,8 @@ from cobed.information import About, make_simulation
 from cobed.models.average import AverageReward
 from cobed.models.base import HasGaussianPrior, HasPosteriorMean
 from cobed.models.gaussian import find_belief, has_belief, num_params
+from cobed.models.glm import GeneralisedLinear
+from cobed.models.predictor import core_of, find_predictor_belief
 from cobed.objectives import (
     AbstractObjective,
     BarberAgakov,
@@ -24,6 +26,7 @@ from cobed.objectives import (
     ExperimentValue,
     InfoNCE,
     LinearGaussianInformation,
+    PredictorValue,
 )
 from cobed.optimum import AbstractOptimum, choose_optimum
 from cobed.problem import Problem
@@ -39,6 +42,8 @@ NETWORKS: dict[ObjectiveName, tuple[type, ...]] = {
 
 # Draws of the prior behind the best decisions without an experiment.
 NOW_DRAWS = 4096
+# From so many units on, a matrix of the coefficients is smaller than one of the units.
+MANY_UNITS = 100
 
 
 class Choice(NamedTuple):
@@ -96,7 +101,16 @@ def _pick(problem: Problem, about: About, network: Any) -> tuple[ObjectiveName, 
             "value",
             "Rewards are affine in psi, so the value of the experiment follows from the moments of the prior.",
         )
+    if uses_information_matrix(problem):
+        return "value", "Outcomes are informative by a linear predictor: the value follows from the information matrix."
     return "barber-agakov", "The model is not Gaussian: a density of m* given y is learned with the design."
+
+
+def uses_information_matrix(problem: Problem) -> bool:
+    """Whether the value is taken from the information matrix: binary outcomes and counts; many units of named actions."""
+    core = core_of(problem.model)
+    large = not problem.model.action_space.continuous and problem.num_contexts >= MANY_UNITS
+    return isinstance(core, GeneralisedLinear) or (core is not None and large)
 
 
 def _build(
@@ -104,6 +118,12 @@ def _build(
 ) -> AbstractObjective:
     belief_key, simulation_key, now_key = jr.split(key, 3)
     temperature = jax.tree.map(jnp.asarray, budget.temperature)
+    if name == "value" and network is None and uses_information_matrix(problem):
+        predictor = find_predictor_belief(belief_key, problem.model)
+        assert predictor is not None
+        return PredictorValue.build(
+            belief_key, problem.model, problem.contexts, problem.targets, predictor, temperature
+        )
     if name == "value" and network is None:
         belief = find_belief(belief_key, problem.model, problem.contexts)
         if belief is not None:

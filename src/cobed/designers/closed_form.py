@@ -13,10 +13,11 @@ from cobed.ascent import ascend
 from cobed.budget import Budget, make_optimiser
 from cobed.compilation import lean_jit, quick_jit
 from cobed.designers.baselines import RandomUniform, Thompson
+from cobed.designers.gains import Rule, exchange_together
 from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
 from cobed.information import Estimate, estimate
-from cobed.objectives import AbstractObjective, FixedDesign, Trainable
+from cobed.objectives import AbstractObjective, FixedDesign, HasGains, Trainable
 from cobed.policies import FreeDesign
 from cobed.problem import Problem
 from cobed.spaces import Box, Discrete
@@ -48,8 +49,11 @@ class Together(eqx.Module):
         return jnp.mean(jax.lax.map(one, design.raw))
 
 
-def search(run: Run, objective: AbstractObjective, num_starts: int | None) -> Finish:
-    """The best design found from `num_starts`: by exchange where actions are named and few, else by the gradient."""
+def search(run: Run, objective: AbstractObjective, num_starts: int | None, rule: Rule | None = None) -> Finish:
+    """The best design found from `num_starts`: by exchange where actions are named and few, else by the gradient.
+
+    Where the objective knows what every action of every unit would add, units are exchanged together and obey `rule`.
+    """
     problem = run.problem
     start_key, search_key = jr.split(run.start_key)
     rank_key, measure_key = jr.split(run.evaluation_key)
@@ -58,7 +62,9 @@ def search(run: Run, objective: AbstractObjective, num_starts: int | None) -> Fi
         large = problem.num_contexts * problem.action_dim > MANY_NUMBERS
         num_starts = CLOSED_FORM_STARTS // 4 if large else CLOSED_FORM_STARTS
     first = initial_designs(start_key, problem, num_starts)
-    if can_exchange(problem):
+    if isinstance(objective, HasGains) and isinstance(problem.model.action_space, Discrete):
+        designs, history = exchange_together(run, objective, np.asarray(first), rule)
+    elif can_exchange(problem):
         designs, history = _exchange(run, search_key, objective, first)
     else:
         designs, history = _climb(run, search_key, objective, first)
