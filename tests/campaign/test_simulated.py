@@ -17,7 +17,7 @@ def test_every_customer_has_bought_something_and_the_rates_follow_the_email():
     assert table["customer"].iloc[0] == "C00005"
     assert ((table["mens"] + table["womens"]) >= 1).all()
     emails = table["mens"].map({1: EMAILS[0], 0: EMAILS[2]})
-    own = rates_of(table, emails)
+    own = rates_of(table, list(emails))
     assert (own == np.where(table["mens"] == 1, visit_rates(table)[:, 0], visit_rates(table)[:, 2])).all()
 
 

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from cobed.models.base import AbstractModel
     from cobed.progress import Reporter
 
-# The critic sees the outcomes of all units at once; beyond this it learns little and takes hours.
-MAX_UNITS = 5_000
-
 
 class Campaign:
     """An experiment in rounds. `recommend`, `add_outcomes` and `deploy` may be called in any order, by any process."""
@@ -98,10 +95,11 @@ class Campaign:
         aims = table if targets is None else read_table(targets, None if isinstance(targets, str | Path) else "targets")
         ids = table.ids(self.spec.units.id).tolist()
         self._check_free(table, self.spec.action.columns)
-        if len(table) > MAX_UNITS:
+        if len(table) > self.spec.max_units:
             raise CampaignError(
-                f"{table.name} has {len(table):,} units and a round takes at most {MAX_UNITS:,}, designed jointly. "
-                "Experiment on a random part of them; deploy takes any number."
+                f"{table.name} has {len(table):,} units, and a round of this spec takes at most {self.spec.max_units:,}, "
+                "designed jointly (named options of the linear family without at_least, at_most and max_cost take most). "
+                f"Experiment on a random part of them: cobed design --take {self.spec.max_units}. Deploy takes any number."
             )
         # The same units, targets and wishes: the same round.
         mark = spec_hash(table.hash + aims.hash + self.spec.model_dump_json())

@@ -159,12 +159,13 @@ def make_plan(
     contexts, _ = encode_contexts(spec, known.encoding, units)
     aims = pick_targets(spec, encode_contexts(spec, known.encoding, targets)[0])
     if sizes is None:
-        sizes = default_sizes(min(len(contexts), MAX_UNITS))
+        sizes = default_sizes(min(len(contexts), spec.max_units, MAX_UNITS))
+    most = min(len(contexts), spec.max_units)
     for size in sizes:
-        if not 1 <= size <= len(contexts):
+        if not 1 <= size <= most:
             raise CampaignError(
-                f"A plan for {size:,} units needs as many rows of contexts; there are {len(contexts):,}. "
-                f"Allowed: sizes from 1 to {len(contexts):,}."
+                f"A plan for {size:,} units needs as many rows of contexts, and a round of this spec takes at most "
+                f"{spec.max_units:,}; {units.name} has {len(contexts):,} rows. Allowed: sizes from 1 to {most:,}."
             )
     if num_worlds < 2:
         raise CampaignError(f"A plan needs at least 2 worlds, to have a mean and its error; got {num_worlds}.")
@@ -222,8 +223,11 @@ def _one_size(
     designed = scores[0].regret
     random = Score(np.mean([score.regret.per_world for score in scores[1:]], axis=0))
     difference = paired_difference(designed, random)
-    pairs = [(score.mean, score.standard_error) for score in (designed, random, difference)]
-    return Size(len(contexts), *pairs, tuple(warning for score in scores for warning in score.warnings))
+    pairs = {
+        name: (score.mean, score.standard_error)
+        for name, score in (("designed", designed), ("random", random), ("difference", difference))
+    }
+    return Size(len(contexts), **pairs, warnings=tuple(warning for score in scores for warning in score.warnings))
 
 
 class WithHistory(AbstractSampler):

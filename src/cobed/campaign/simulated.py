@@ -5,6 +5,8 @@ women's, or none, at random, and .18, .15 and .11 of them visited the shop. The 
 those visits; no row of the data is here.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -71,6 +73,6 @@ def visit_rates(table: pd.DataFrame) -> np.ndarray:
     return 1 / (1 + np.exp(-features @ LOG_ODDS.T))
 
 
-def rates_of(table: pd.DataFrame, emails: pd.Series) -> np.ndarray:
+def rates_of(table: pd.DataFrame, emails: Sequence[str]) -> np.ndarray:
     """The true probability of a visit of each customer after the e-mail they get, (N,)."""
     return visit_rates(table)[np.arange(len(table)), [EMAILS.index(name) for name in emails]]

@@ -261,6 +261,18 @@ class CampaignSpec(_Section):
                 raise ValueError(f"constraints: at least {least} and at most {rules.at_most[name]} units of {name!r}")
         return self
 
+    @property
+    def max_units(self) -> int:
+        """How many units a round can have. They are designed jointly: what that takes depends on the model."""
+        rules, model = self.constraints, self.model
+        if model.program is None and model.family == "gp":
+            return 500  # a matrix of all pairs of units in every step
+        counted = rules.at_least or rules.at_most or rules.max_cost is not None
+        by_gains = model.program is None and self.action.options is not None and self.design.about == "max-values"
+        # Options of linear models enter by a sum over units. Others by a gradient or a critic that sees all units, and
+        # whole-batch constraints by an integer program.
+        return 200_000 if by_gains and not counted else 5_000
+
     def _check_family(self) -> None:
         model = self.model
         if model.program is not None or model.family == "linear":

@@ -115,7 +115,7 @@ def plan(
         sys.exit(f"cobed: stopped. The sizes that are done are kept in {kept}; the same command goes on from there.")
     print(plan_table(found).to_string(index=False))
     print("\n".join(found.sentences()))
-    if read.constraints != type(read.constraints)():
+    if any(read.constraints.model_dump().values()):
         print("The constraints of the spec are left out of account.")
     _warn(found.warnings)
     print(f"Plan: {write_plan(read, found, out).resolve()}")
@@ -127,6 +127,9 @@ def design(
     targets: Annotated[
         Path | None, typer.Option(help="Where the policy will be deployed. By default the units themselves.")
     ] = None,
+    take: Annotated[
+        int | None, typer.Option(help="Experiment on so many of the rows, drawn at random by the spec's seed.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where to write the units with their actions.")] = Path("assignments.csv"),
     pin: Annotated[list[str] | None, typer.Option(help="UNIT=ACTION: decide it yourself, redesign the rest.")] = None,
     reject: Annotated[list[str] | None, typer.Option(help="UNIT: refuse its action, redesign the rest.")] = None,
@@ -134,16 +137,18 @@ def design(
     store: Place = None,
 ) -> None:
     """Choose the action to try on each unit. The same command again gives the same round, until outcomes are in."""
-    from cobed.campaign.tables import write_table
+    from cobed.campaign.tables import read_table, write_table
     from cobed.progress import ConsoleReporter
 
     campaign = _open(spec, store, create=True)
+    rows = read_table(units)
+    rows = rows if take is None else rows.sample(take, campaign.spec.seed)
     before = campaign.rounds()
     if pin:
         campaign.pin(dict(_pair(text, campaign) for text in pin))
     if reject:
         campaign.reject(reject)
-    frame = campaign.recommend(units, targets, progress=ConsoleReporter())
+    frame = campaign.recommend(rows, targets, progress=ConsoleReporter())
     last = campaign.rounds()[-1]
     write_table(frame, out)
     known = any((r.id, r.version) == (last.id, last.version) for r in before)

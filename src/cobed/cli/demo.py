@@ -40,12 +40,12 @@ def run(out: Path, seed: int, budget: str) -> None:
         )
         # Who visits depends on the customer and the e-mail alone: another design meets the same customers.
         assigned = pd.read_csv(design)
-        assigned["visit"] = (rng.random(len(assigned)) < rates_of(assigned, assigned["email"])).astype(int)
+        assigned["visit"] = (rng.random(len(assigned)) < rates_of(assigned, list(assigned["email"]))).astype(int)
         assigned[["customer", "visit"]].to_csv(outcomes, index=False)
         print("\nThe e-mails are sent, and simulated customers visit the shop or not: outcomes.csv")
         _step("observe outcomes.csv", lambda: campaign.observe(outcomes))
         _step("deploy others.csv", lambda: campaign.deploy(Path("others.csv")))
-        _tell_truth(others, pd.read_csv("policy.csv")["email"])
+        _tell_truth(others, list(pd.read_csv("policy.csv")["email"]))
         _step("report", campaign.report)
     print(f"\nGo on with this campaign: cd {folder} && cobed status")
 
@@ -55,7 +55,7 @@ def _step(command: str, act: Callable[[], None]) -> None:
     act()
 
 
-def _tell_truth(table: pd.DataFrame, policy: pd.Series) -> None:
+def _tell_truth(table: pd.DataFrame, policy: list[str]) -> None:
     rates = visit_rates(table)
     singles = ", ".join(f"{name} for all {rate:.1%}" for name, rate in zip(EMAILS, rates.mean(axis=0), strict=True))
     print(
