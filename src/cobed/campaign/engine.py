@@ -15,13 +15,15 @@ from cobed.budget import Budget, find_budget
 from cobed.campaign.encoding import Encoding
 from cobed.campaign.spec import CampaignSpec
 from cobed.data import Data
+from cobed.designers.choice import uses_information_matrix
 from cobed.designers.cobed import design
+from cobed.designers.gains import Rule
 from cobed.designers.result import DesignResult
 from cobed.errors import SpecError
 from cobed.inference import Conjugate, infer
 from cobed.inference.base import Posterior, systematic
 from cobed.models.base import AbstractModel
-from cobed.models.conditioned import Pinned, condition, without_gradient_gap
+from cobed.models.conditioned import Pinned, condition
 from cobed.models.contract import bind_context_dim
 from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
 from cobed.models.linear import LinearGaussian
@@ -118,12 +120,15 @@ def design_batch(
     seed: int,
     budget: str | Budget | None = None,
     progress: Reporter | None = None,
+    rule: Rule | None = None,
 ) -> DesignResult:
-    """Actions for the units of a batch that tell most about the best rewards at the targets, given what is known."""
+    """Actions for the units of a batch that tell most about the best rewards at the targets, given what is known.
+
+    `rule` is obeyed during the search where the design is made from gains; elsewhere the caller repairs the design.
+    """
     draws = resampled(posterior, DESIGN_DRAWS, seed)
-    known: AbstractModel = without_gradient_gap(model, draws)
     # Before any outcome the model's own prior has endless draws.
-    known = known if posterior.method == "prior" else condition(known, draws)
+    known = model if posterior.method == "prior" else condition(model, draws)
     contexts = batch.contexts
     if batch.pinned.any():
         known = Pinned(known, contexts.shape[1])
@@ -134,7 +139,9 @@ def design_batch(
     budget = find_budget(budget or spec.design.budget)
     if budget.num_starts is None and len(contexts) >= MANY_UNITS:
         budget = budget.replace(num_starts=1)
-    return design(problem, seed=seed, budget=budget, about=spec.design.about, progress=progress)
+    if spec.design.about == "parameters" or not uses_information_matrix(problem):
+        rule = None
+    return design(problem, seed=seed, budget=budget, about=spec.design.about, progress=progress, rule=rule)
 
 
 def resampled(posterior: Posterior, num_draws: int, seed: int) -> Params:
