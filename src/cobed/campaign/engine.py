@@ -16,13 +16,15 @@ from cobed.campaign.encoding import Encoding
 from cobed.campaign.process import PROCESS_DRAWS, build_process, learn_process
 from cobed.campaign.spec import CampaignSpec
 from cobed.data import Data
+from cobed.designers.choice import uses_information_matrix
 from cobed.designers.cobed import design
+from cobed.designers.gains import Rule
 from cobed.designers.result import DesignResult
 from cobed.errors import SpecError
 from cobed.inference import Conjugate, infer
 from cobed.inference.base import Posterior, systematic
 from cobed.models.base import AbstractModel
-from cobed.models.conditioned import Pinned, condition, without_gradient_gap
+from cobed.models.conditioned import Pinned, condition
 from cobed.models.contract import bind_context_dim
 from cobed.models.gaussian_process import GaussianProcess
 from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
@@ -131,13 +133,16 @@ def design_batch(
     seed: int,
     budget: str | Budget | None = None,
     progress: Reporter | None = None,
+    rule: Rule | None = None,
 ) -> DesignResult:
-    """Actions for the units of a batch that tell most about the best rewards at the targets, given what is known."""
+    """Actions for the units of a batch that tell most about the best rewards at the targets, given what is known.
+
+    `rule` is obeyed during the search where the design is made from gains; elsewhere the caller repairs the design.
+    """
     draws = resampled(posterior, DESIGN_DRAWS, seed)
-    known: AbstractModel = without_gradient_gap(model, draws)
     # Before any outcome the model's own prior has endless draws, and a process holds the outcomes itself.
     own = posterior.method == "prior" or isinstance(model, GaussianProcess)
-    known = known if own else condition(known, draws)
+    known = model if own else condition(model, draws)
     contexts = batch.contexts
     if batch.pinned.any():
         known = Pinned(known, contexts.shape[1])
@@ -148,7 +153,9 @@ def design_batch(
     budget = find_budget(budget or spec.design.budget)
     if budget.num_starts is None and len(contexts) >= MANY_UNITS:
         budget = budget.replace(num_starts=1)
-    return design(problem, seed=seed, budget=budget, about=spec.design.about, progress=progress)
+    if spec.design.about == "parameters" or not uses_information_matrix(problem):
+        rule = None
+    return design(problem, seed=seed, budget=budget, about=spec.design.about, progress=progress, rule=rule)
 
 
 def resampled(posterior: Posterior, num_draws: int, seed: int) -> Params:

@@ -85,11 +85,13 @@ def advance(objective: HasGains, now: Climb, proposal: Int[Array, " D"]) -> Clim
     value, gains = objective.gains(design)
     better = value > now.value + TOLERANCE * jnp.abs(now.value)
     size = jnp.where(better, now.size, jnp.minimum(now.size, num_changed) // 2)
-    kept = jax.tree.map(lambda a, b: jnp.where(better, a, b), (design, value, gains), now[:3])
+    design, value, gains = (
+        jnp.where(better, new, old) for new, old in zip((design, value, gains), now[:3], strict=True)
+    )
     step = now.step + 1
     # Later entries hold the last value.
-    history = jnp.where(jnp.arange(MAX_STEPS + 1) >= step, kept[1], now.history)
-    return Climb(*kept, jnp.where(step < MAX_STEPS, size, 0), step, history)
+    history = jnp.where(jnp.arange(MAX_STEPS + 1) >= step, value, now.history)
+    return Climb(design, value, gains, jnp.where(step < MAX_STEPS, size, 0), step, history)
 
 
 def climb_freely(objective: HasGains, design: Float[Array, "D K"]) -> Climb:

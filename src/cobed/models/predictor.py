@@ -97,5 +97,5 @@ def find_predictor_belief(key: Key[Array, ""], model: AbstractModel) -> Predicto
         mean, cov = draws.mean(axis=0), np.cov(draws, rowvar=False)
     noise = core.noise_std if isinstance(core, AbstractLinearGaussian) else 1.0
     outcome: Outcome = core.likelihood if isinstance(core, GeneralisedLinear) else "normal"
-    moments = (jnp.asarray(moment, jnp.float32) for moment in (mean, covariance_root(cov, np), noise))
-    return PredictorBelief(*moments, outcome)
+    mean, root, noise = (jnp.asarray(moment, jnp.float32) for moment in (mean, covariance_root(cov, np), noise))
+    return PredictorBelief(mean, root, noise, outcome)

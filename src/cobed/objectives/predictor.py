@@ -100,6 +100,7 @@ class PredictorValue(AbstractObjective):
     def of_shares(self, shares: Float[Array, "D K"]) -> Float[Array, ""]:
         """The value where each unit gets each named action in these shares; a mixture informs as its parts do."""
         assert self.units is not None
+        assert self.weights is not None
         flat = self.units.reshape(-1, self.units.shape[-1])
         return self.of_information((flat * (shares * self.weights).reshape(-1, 1)).T @ flat)
 
