@@ -98,7 +98,7 @@ class Campaign:
         if len(table) > self.spec.max_units:
             raise CampaignError(
                 f"{table.name} has {len(table):,} units, and a round of this spec takes at most {self.spec.max_units:,}, "
-                "designed jointly (named options of the linear family without at_least, at_most and max_cost take most). "
+                "designed jointly (named options of the linear family without constraints take most). "
                 f"Experiment on a random part of them: cobed design --take {self.spec.max_units}. Deploy takes any number."
             )
         # The same units, targets and wishes: the same round.

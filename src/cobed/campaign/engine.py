@@ -16,7 +16,7 @@ from cobed.campaign.encoding import Encoding
 from cobed.campaign.process import PROCESS_DRAWS, build_process, learn_process
 from cobed.campaign.spec import CampaignSpec
 from cobed.data import Data
-from cobed.designers.choice import uses_information_matrix
+from cobed.designers.choice import matrix_value
 from cobed.designers.cobed import design
 from cobed.designers.gains import Rule
 from cobed.designers.result import DesignResult
@@ -153,9 +153,19 @@ def design_batch(
     budget = find_budget(budget or spec.design.budget)
     if budget.num_starts is None and len(contexts) >= MANY_UNITS:
         budget = budget.replace(num_starts=1)
-    if spec.design.about == "parameters" or not uses_information_matrix(problem):
-        rule = None
-    return design(problem, seed=seed, budget=budget, about=spec.design.about, progress=progress, rule=rule)
+    value = None
+    if rule is not None and spec.design.about == "max-values":
+        # An objective that knows gains can obey the rule, also where `auto` would take another way to the same value.
+        value = matrix_value(jr.key(seed), problem, jax.tree.map(jnp.asarray, budget.temperature))
+    return design(
+        problem,
+        seed=seed,
+        budget=budget,
+        objective=value or "auto",
+        about=spec.design.about,
+        progress=progress,
+        rule=None if value is None else rule,
+    )
 
 
 def resampled(posterior: Posterior, num_draws: int, seed: int) -> Params:

@@ -29,6 +29,7 @@ from cobed.objectives import (
     PredictorValue,
 )
 from cobed.optimum import AbstractOptimum, choose_optimum
+from cobed.policies import Temperature
 from cobed.problem import Problem
 from cobed.types import Array, Float, Key
 
@@ -108,9 +109,16 @@ def _pick(problem: Problem, about: About, network: Any) -> tuple[ObjectiveName, 
 
 def uses_information_matrix(problem: Problem) -> bool:
     """Whether the value is taken from the information matrix: binary outcomes and counts; many units of named actions."""
-    core = core_of(problem.model)
-    large = not problem.model.action_space.continuous and problem.num_contexts >= MANY_UNITS
-    return isinstance(core, GeneralisedLinear) or (core is not None and large)
+    large = problem.num_contexts >= MANY_UNITS and not problem.model.action_space.continuous
+    return isinstance(core_of(problem.model), GeneralisedLinear) or (large and core_of(problem.model) is not None)
+
+
+def matrix_value(key: Key[Array, ""], problem: Problem, temperature: Temperature) -> PredictorValue | None:
+    """The value from the information matrix, which knows gains; None where the model has no linear predictor."""
+    belief = find_predictor_belief(key, problem.model)
+    if belief is None:
+        return None
+    return PredictorValue.build(key, problem.model, problem.contexts, problem.targets, belief, temperature)
 
 
 def _build(
@@ -119,11 +127,9 @@ def _build(
     belief_key, simulation_key, now_key = jr.split(key, 3)
     temperature = jax.tree.map(jnp.asarray, budget.temperature)
     if name == "value" and network is None and uses_information_matrix(problem):
-        predictor = find_predictor_belief(belief_key, problem.model)
-        assert predictor is not None
-        return PredictorValue.build(
-            belief_key, problem.model, problem.contexts, problem.targets, predictor, temperature
-        )
+        value = matrix_value(belief_key, problem, temperature)
+        if value is not None:
+            return value
     if name == "value" and network is None:
         belief = find_belief(belief_key, problem.model, problem.contexts)
         if belief is not None:

@@ -32,6 +32,8 @@ FIRST_SHARE = 0.25
 MAX_SWEEPS = 30
 # Above so many pairs of unit and action a sweep takes too long.
 MAX_EXCHANGES = 4096
+# Below so many units, designs made by gains are exchanged unit by unit at the end.
+FEW_UNITS = 100
 
 
 class Together(eqx.Module):
@@ -64,6 +66,11 @@ def search(run: Run, objective: AbstractObjective, num_starts: int | None, rule:
     first = initial_designs(start_key, problem, num_starts)
     if isinstance(objective, HasGains) and isinstance(problem.model.action_space, Discrete):
         designs, history = exchange_together(run, objective, np.asarray(first), rule)
+        if rule is None and problem.num_contexts < FEW_UNITS:
+            # One of few units changes too much for its slope to tell: the best designs are exchanged unit by unit.
+            order = np.argsort(-scores(rank_key, objective, designs, run.budget))
+            best = designs[order[: max(1, round(KEPT * len(designs)))]]
+            designs, history = _exchange(run, search_key, objective, jnp.asarray(best))
     elif can_exchange(problem):
         designs, history = _exchange(run, search_key, objective, first)
     else:

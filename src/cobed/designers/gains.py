@@ -54,7 +54,7 @@ def exchange_together(
             break
         report(number, max(float(end.value) for end in found), time.perf_counter() - started, number == 1)
     best = max(found, key=lambda end: float(end.value))
-    if not np.isfinite(best.value):
+    if not (np.isfinite(best.value) and np.isfinite(best.gains).all()):
         raise ProblemError("The value of the experiment is not a finite number: check the scale of contexts and prior.")
     if not run.interrupted:
         run.stop_reason = f"No change of actions by their gains is better, after {int(best.step)} steps."

@@ -68,7 +68,9 @@ class Laplace(AbstractSampler):
             """W with W H W^T = I for the curvature H = - d^2 log p, so that H^-1 = W^T W."""
             curvature = -jax.hessian(at)(z)
             # A ridge of a thousandth of the prior's own curvature, which is 1 and more: for rounding alone.
-            return whitener((curvature + curvature.T) / 2 + 1e-3 * jnp.eye(z.size))
+            root = whitener((curvature + curvature.T) / 2 + 1e-3 * jnp.eye(z.size))
+            # Where the density is not concave, the prior's own scale: the weights will tell.
+            return jnp.where(jnp.all(jnp.isfinite(root)), root, jnp.eye(z.size))
 
         def newton(carry, _):
             z, _ = carry

@@ -117,9 +117,9 @@ class PredictorValue(AbstractObjective):
         if self.units is not None:
             # The K means at one target move with this covariance; K is small.
             moves = self.rows @ jnp.swapaxes(self.rows, 1, 2) - left @ jnp.swapaxes(left, 1, 2)
-            moved = jnp.einsum("tkl,nl->ntk", jax.vmap(_root)(moves), self.points)
+            moved = jnp.einsum("tkl,nl->ntk", jax.vmap(_root)(moves, jnp.max(before, axis=1)), self.points)
         else:
-            moved = jnp.einsum("tkp,np->ntk", self.rows @ _root(jnp.eye(size) - white.T @ white), self.points)
+            moved = jnp.einsum("tkp,np->ntk", self.rows @ _root(jnp.eye(size) - white.T @ white, 1.0), self.points)
         later = self.belief.expected(self.means + moved, after)
         now = self.belief.expected(self.means, before)
         return jnp.mean(jnp.max(later, axis=-1) - jnp.max(now, axis=-1))
@@ -149,8 +149,8 @@ def _candidates(space) -> np.ndarray:
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, space.dim).astype(np.float32)
 
 
-def _root(cov: Float[Array, "K K"]) -> Float[Array, "K K"]:
-    """L with L L^T = cov, raised by a hair where it is singular."""
-    cov = cov + (1e-6 * jnp.max(jnp.diagonal(cov)) + 1e-12) * jnp.eye(cov.shape[0])
+def _root(cov: Float[Array, "K K"], scale: Float[Array, ""] | float) -> Float[Array, "K K"]:
+    """L with L L^T = cov, a difference of matrices of size `scale`, raised above its rounding error."""
+    cov = cov + (4e-6 * scale + 1e-12) * jnp.eye(cov.shape[0])
     # L = C W^T for W C W^T = I
     return cov @ whitener(cov).T
