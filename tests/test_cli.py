@@ -28,16 +28,19 @@ def test_every_public_name_can_be_loaded():
         _ = package.nothing
 
 
-def test_the_demo_prints_the_design_and_leaves_a_figure(tmp_path):
+def test_the_demo_leaves_a_campaign_to_go_on_with_and_writes_over_none(tmp_path):
     answer = cobed("demo", "--budget", "smoke", "--out", "here", cwd=tmp_path)
     assert answer.returncode == 0, answer.stderr
-    assert "-3.00" in answer.stdout
-    assert "nats" in answer.stdout
-    assert "0 s left" in answer.stderr
-    figure = (tmp_path / "here" / "design.html").read_text()
-    assert "Which action is tried on whom" in figure
-    assert 'src="http' not in figure
-    assert sorted(path.name for path in (tmp_path / "here").iterdir()) == ["design.html", "design.json", "design.npz"]
+    for told in ("simulated", "Round 1, designed: 300 units", "300 outcome(s) added", "10,000 units in policy.csv"):
+        assert told in answer.stdout
+    report = tmp_path / "here" / "report.html"
+    assert f"Report: {report.resolve()}" in answer.stdout
+    assert "E-mail campaign (simulated)" in report.read_text()
+    status = cobed("status", cwd=tmp_path / "here")
+    assert "300 outcome(s), 0 awaited, 1 deployment(s)" in status.stdout, status.stderr
+    from cobed.cli.demo import _free
+
+    assert _free(tmp_path / "here") == tmp_path / "here-2"
 
 
 def test_a_wrong_budget_is_a_sentence_and_not_a_traceback(tmp_path):

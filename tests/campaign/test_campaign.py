@@ -326,9 +326,10 @@ def test_what_cannot_be_done_yet_is_told(start):
         campaign.posterior()
     with pytest.raises(TableError, match="has a column 'offer' already"):
         campaign.recommend(people(3).assign(offer="none"))
-    with pytest.raises(CampaignError, match="6,000 units and a round takes at most 5,000"):
-        campaign.recommend(people(6000))
     assert campaign.rounds() == []
+    limited = start(SPEC + '[constraints]\nat_most = { "5%" = 3 }\n', "limited")
+    with pytest.raises(CampaignError, match=r"6,000 units, and a round of this spec takes at most 5,000.*--take 5000"):
+        limited.recommend(people(6000))
 
 
 def test_a_numpyro_program_is_a_model(start, tmp_path):

@@ -89,6 +89,18 @@ def test_what_is_wrong_is_a_sentence_and_not_a_traceback(folder, arguments, mess
     assert "Traceback" not in answer.stderr
 
 
+def test_a_plan_is_printed_and_written_and_starts_no_campaign(folder):
+    answer = cobed("plan", "customers.csv", "--size", "3", "--size", "12", "--worlds", "20", cwd=folder)
+    assert answer.returncode == 0, answer.stderr
+    assert "regret, CO-BED" in answer.stdout
+    assert f"Plan: {(folder / 'plan.html').resolve()}" in answer.stdout
+    assert (folder / "plan.json").exists()
+    assert not (folder / "campaign.db").exists()
+    wrong = cobed("plan", "customers.csv", "--size", "13", cwd=folder)
+    assert wrong.returncode == 1
+    assert wrong.stderr.startswith("cobed: A plan for 13 units needs as many rows of contexts")
+
+
 def test_a_killed_observe_is_whole_or_not_at_all(folder):
     """Killed at a few moments, from before the transaction to after it; the same command then finishes the work."""
     for delay in (0.3, 0.8, 1.2):

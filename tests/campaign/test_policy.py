@@ -69,3 +69,10 @@ def test_weighted_draws_are_resampled_by_their_weights():
     assert np.abs(np.bincount(found.astype(int), minlength=4) - [200, 100, 100, 0]).max() <= 1
     equal = Posterior(jnp.arange(2.0 * POLICY_DRAWS), jnp.zeros(2 * POLICY_DRAWS), "test")
     np.testing.assert_array_equal(resampled(equal, POLICY_DRAWS, 0), np.arange(0, 2 * POLICY_DRAWS, 2))
+
+
+def test_what_is_kept_of_a_block_does_not_keep_the_block():
+    values = np.random.default_rng(0).normal(size=(7, 41))
+    for found, place in zip(policy._interval(values), (2, 38), strict=True):
+        assert found.base is None
+        np.testing.assert_array_equal(found, np.sort(values, axis=1)[:, place])

@@ -46,6 +46,14 @@ def test_a_good_spec_is_read_with_its_defaults():
     assert parse_spec(GOOD.replace("typical = 0.2\n", "")).outcome.center == 0.5
 
 
+def test_how_many_units_a_round_takes_depends_on_the_model():
+    free = GOOD.partition("[constraints]")[0]
+    numbers = free.replace('options = ["none", "5%"]', "numbers = { price = { low = 1, high = 2 } }")
+    normal = free.replace('"bernoulli"\ntypical = 0.2', '"normal"\ntypical = 50\nspread = 10')
+    process = normal + '[model]\nfamily = "gp"\n'
+    assert [parse_spec(text).max_units for text in (free, GOOD, numbers, process)] == [200_000, 5_000, 5_000, 500]
+
+
 def test_every_field_is_documented():
     def check(model):
         assert model.__doc__

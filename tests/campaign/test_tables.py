@@ -225,3 +225,16 @@ def test_any_bytes_are_read_or_told(tmp_path, content):
     path.write_bytes(content)
     with told():
         check_table(SPEC, read_table(path))
+
+
+def test_a_sample_is_the_same_for_the_same_seed_and_keeps_what_rows_are_called(tmp_path):
+    path = tmp_path / "big.csv"
+    path.write_text("id\n" + "\n".join(f"u{i}" for i in range(50)) + "\n")
+    table = read_table(path)
+    first, again, other = table.sample(10, 0), table.sample(10, 0), table.sample(10, 1)
+    assert first.frame["id"].tolist() == again.frame["id"].tolist() != other.frame["id"].tolist()
+    assert first.hash == again.hash not in (other.hash, table.hash)
+    place = int(first.frame["id"].iloc[3].removeprefix("u"))
+    assert first.where(3) == f"big.csv, row {place + 2}"
+    with pytest.raises(TableError, match="has 50 rows; 51 of them cannot be drawn"):
+        table.sample(51, 0)

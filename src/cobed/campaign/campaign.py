@@ -18,6 +18,7 @@ from cobed.campaign.encoding import (
     encode_cells,
     encode_contexts,
     fit_encoding,
+    pick_targets,
     read_actions,
     rows_of,
 )
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from cobed.inference.base import Posterior
     from cobed.models.base import AbstractModel
     from cobed.progress import Reporter
-
-# The critic sees the outcomes of all units at once; beyond this it learns little and takes hours.
-MAX_UNITS = 5_000
 
 
 class Campaign:
@@ -97,10 +95,11 @@ class Campaign:
         aims = table if targets is None else read_table(targets, None if isinstance(targets, str | Path) else "targets")
         ids = table.ids(self.spec.units.id).tolist()
         self._check_free(table, self.spec.action.columns)
-        if len(table) > MAX_UNITS:
+        if len(table) > self.spec.max_units:
             raise CampaignError(
-                f"{table.name} has {len(table):,} units and a round takes at most {MAX_UNITS:,}, designed jointly. "
-                "Experiment on a random part of them; deploy takes any number."
+                f"{table.name} has {len(table):,} units, and a round of this spec takes at most {self.spec.max_units:,}, "
+                "designed jointly (named options of the linear family without constraints take most). "
+                f"Experiment on a random part of them: cobed design --take {self.spec.max_units}. Deploy takes any number."
             )
         # The same units, targets and wishes: the same round.
         mark = spec_hash(table.hash + aims.hash + self.spec.model_dump_json())
@@ -131,7 +130,7 @@ class Campaign:
 
         encoding = self.encoding() or fit_encoding(self.spec, [table] if targets is table else [table, targets])
         contexts, cells = encode_contexts(self.spec, encoding, table)
-        aims = self._pick_targets(encode_contexts(self.spec, encoding, targets)[0])
+        aims = pick_targets(self.spec, encode_contexts(self.spec, encoding, targets)[0])
         rows = [
             states.get(unit, Assignment(unit, {}, None))._replace(context=context)
             for unit, context in zip(table.ids(self.spec.units.id), rows_of(cells), strict=True)
@@ -235,13 +234,13 @@ class Campaign:
         return self._posterior(encoding)
 
     def _posterior(self, encoding: Encoding) -> "tuple[AbstractModel, Posterior]":
-        from cobed.campaign.engine import build_model, posterior_of
+        from cobed.campaign.engine import build_model, learn
 
         with self.store.transaction() as connection:
             mark = (len(kept.read_outcomes(connection, history=True)), encoding.to_json())
         if self._known is None or self._known[0] != mark:
             model = build_model(self.spec, encoding, self.directory)
-            self._known = (mark, model, posterior_of(model, self.data(), self.spec.seed))
+            self._known = (mark, *learn(self.spec, model, self.data()))
         return self._known[1:]
 
     # What to do.
@@ -360,14 +359,6 @@ class Campaign:
 
     def _done(self, connection: Any, round: int) -> set[str]:
         return {row.unit for row in kept.read_outcomes(connection) if row.round == round}
-
-    def _pick_targets(self, encoded: np.ndarray) -> np.ndarray:
-        """Some of the targets, to stand for all while a round is designed."""
-        count = self.spec.design.max_targets
-        if len(encoded) <= count:
-            return encoded
-        chosen = np.random.default_rng(self.spec.seed).choice(len(encoded), count, replace=False)
-        return encoded[np.sort(chosen)]
 
     def _action_columns(self, words: list[Any]) -> dict[str, Any]:
         if self.spec.action.options is not None:

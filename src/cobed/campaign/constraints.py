@@ -38,10 +38,7 @@ def repair_options(
     which constraints cannot be satisfied together.
     """
     num_units, num_options = forbidden.shape
-    allowed = ~forbidden
-    # What the user pinned stands above rules about contexts.
-    allowed[pinned >= 0] = False
-    allowed[np.flatnonzero(pinned >= 0), pinned[pinned >= 0]] = True
+    allowed = _allowed(forbidden, pinned)
     rules = _rules(spec, num_options)
     if not rules and allowed[np.arange(num_units), wanted].all():
         return wanted
@@ -54,6 +51,39 @@ def repair_options(
     if chosen is None:
         raise CampaignError(_explain(weights, allowed, rules, num_units))
     return chosen
+
+
+class RoundRule:
+    """What a whole round of options must satisfy, as a search of designs asks for it (`designers.gains.Rule`).
+
+    `forbidden` (D, J) and `pinned` (D,), -1 where nothing is decided, as in `repair_options`. The search sees the units
+    in `free` (D,) alone; the others have their pinned option and count.
+    """
+
+    def __init__(self, spec: CampaignSpec, forbidden: np.ndarray, pinned: np.ndarray, free: np.ndarray):
+        self.allowed = _allowed(forbidden, pinned)
+        self.rules = _rules(spec, forbidden.shape[1])
+        self.pinned, self.free = pinned, free
+
+    @property
+    def binds(self) -> bool:
+        """Whether there is anything to satisfy among the units that are searched."""
+        undecided = self.free & (self.pinned < 0)
+        return bool(self.rules) or not self.allowed[undecided].all()
+
+    def __call__(self, gains: np.ndarray, current: np.ndarray | None = None, num_changes: int = 0) -> np.ndarray:
+        """The allowed options of the units in `free` of the largest total gain."""
+        weights = np.zeros(self.allowed.shape)
+        # The solver's tolerances are absolute.
+        weights[self.free] = -gains / (np.ptp(gains) or 1.0)
+        whole = self.pinned.copy()
+        if current is not None:
+            whole[self.free] = current
+        chosen = _solve(weights, self.allowed, self.rules, None if current is None else (whole, num_changes))
+        if chosen is None and current is None:
+            raise CampaignError(_explain(weights, self.allowed, self.rules, len(weights)))
+        # Where the solver's time ran out, nothing is changed.
+        return whole[self.free] if chosen is None else chosen[self.free]
 
 
 def repair_numbers(spec: CampaignSpec, actions: np.ndarray, free: np.ndarray) -> np.ndarray:
@@ -103,8 +133,21 @@ def _rules(spec: CampaignSpec, num_options: int) -> list[Rule]:
     return found
 
 
-def _solve(weights: np.ndarray, allowed: np.ndarray, rules: list[Rule]) -> np.ndarray | None:
-    """The cheapest assignment by a mixed-integer program; None where there is none."""
+def _allowed(forbidden: np.ndarray, pinned: np.ndarray) -> np.ndarray:
+    """Which options each unit may get, (D, J). What the user pinned stands above rules about contexts."""
+    allowed = ~forbidden
+    allowed[pinned >= 0] = False
+    allowed[np.flatnonzero(pinned >= 0), pinned[pinned >= 0]] = True
+    return allowed
+
+
+def _solve(
+    weights: np.ndarray, allowed: np.ndarray, rules: list[Rule], near: tuple[np.ndarray, int] | None = None
+) -> np.ndarray | None:
+    """The cheapest assignment by a mixed-integer program; None where there is none.
+
+    `near`: an assignment (D,) and in how many units the found one may differ from it.
+    """
     num_units, num_options = weights.shape
     size = weights.size
     # Every unit gets one option.
@@ -112,12 +155,16 @@ def _solve(weights: np.ndarray, allowed: np.ndarray, rules: list[Rule]) -> np.nd
     limits = [LinearConstraint(csr_array(each), 1, 1)]
     for _, entries, least, most in rules:
         limits.append(LinearConstraint(np.tile(entries, num_units)[None], least, most))
+    if near is not None:
+        kept = np.eye(num_options)[near[0]].ravel()
+        limits.append(LinearConstraint(kept[None], num_units - near[1], np.inf))
     answer = milp(
         weights.ravel(),
         constraints=limits,
         bounds=Bounds(np.zeros(size), allowed.ravel().astype(float)),  # pyright: ignore[reportArgumentType]
         integrality=np.ones(size),
-        options={"time_limit": 60, "mip_rel_gap": 0},
+        # A step of a search need not be the best to the last digit.
+        options={"time_limit": 60, "mip_rel_gap": 0 if near is None else 1e-3},
     )
     return None if answer.x is None else np.argmax(answer.x.reshape(weights.shape), axis=1)
 

@@ -102,6 +102,15 @@ def encode_contexts(spec: CampaignSpec, encoding: Encoding, table: Table) -> tup
     return np.concatenate(parts, axis=1).astype(np.float32), cells
 
 
+def pick_targets(spec: CampaignSpec, encoded: np.ndarray) -> np.ndarray:
+    """Some of the encoded targets, to stand for all while a round is designed."""
+    count = spec.design.max_targets
+    if len(encoded) <= count:
+        return encoded
+    chosen = np.random.default_rng(spec.seed).choice(len(encoded), count, replace=False)
+    return encoded[np.sort(chosen)]
+
+
 def rows_of(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
     """Columns as one dictionary a row."""
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

@@ -13,16 +13,20 @@ import numpy as np
 
 from cobed.budget import Budget, find_budget
 from cobed.campaign.encoding import Encoding
+from cobed.campaign.process import PROCESS_DRAWS, build_process, learn_process
 from cobed.campaign.spec import CampaignSpec
 from cobed.data import Data
+from cobed.designers.choice import matrix_value
 from cobed.designers.cobed import design
+from cobed.designers.gains import Rule
 from cobed.designers.result import DesignResult
 from cobed.errors import SpecError
 from cobed.inference import Conjugate, infer
 from cobed.inference.base import Posterior, systematic
 from cobed.models.base import AbstractModel
-from cobed.models.conditioned import Pinned, condition, without_gradient_gap
+from cobed.models.conditioned import Pinned, condition
 from cobed.models.contract import bind_context_dim
+from cobed.models.gaussian_process import GaussianProcess
 from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
 from cobed.models.linear import LinearGaussian
 from cobed.models.numpyro import from_numpyro
@@ -55,6 +59,8 @@ def build_model(spec: CampaignSpec, encoding: Encoding, directory: Path | None =
     if spec.model.program is not None:
         program = _import_program(spec.model.program, directory)
         return bind_context_dim(from_numpyro(program, action_space(spec)), context_dim)
+    if spec.model.family == "gp":
+        return build_process(spec, encoding, action_space(spec))
     features = LinearFeatures(action_space(spec), context_dim)
     outcome, likelihood = spec.outcome, spec.outcome.likelihood
     if likelihood == "normal":
@@ -88,12 +94,21 @@ def _import_program(text: str, directory: Path | None) -> Any:
             sys.path.remove(place)
 
 
+def learn(spec: CampaignSpec, model: AbstractModel, data: Data | None) -> tuple[AbstractModel, Posterior]:
+    """The model and what is known about its psi. A Gaussian process holds the outcomes itself."""
+    if isinstance(model, GaussianProcess) and data is not None:
+        return learn_process(spec, model, data)
+    return model, posterior_of(model, data, spec.seed)
+
+
 def posterior_of(model: AbstractModel, data: Data | None, seed: int) -> Posterior:
     """What is known about psi after these outcomes; the prior where there are none."""
     key = jr.key(seed)
     if data is None:
-        draws = jax.vmap(model.sample_prior)(jr.split(key, DESIGN_DRAWS))
-        return Posterior(draws, jnp.zeros(DESIGN_DRAWS), "prior", reason="no outcome has come back yet.")
+        # Functions are large; nothing is designed from these draws of them.
+        num_draws = PROCESS_DRAWS if isinstance(model, GaussianProcess) else DESIGN_DRAWS
+        draws = jax.vmap(model.sample_prior)(jr.split(key, num_draws))
+        return Posterior(draws, jnp.zeros(num_draws), "prior", reason="no outcome has come back yet.")
     exact = Conjugate(DESIGN_DRAWS)
     if isinstance(model, LinearGaussian) and exact.unfit(model, data) is None:
         return dataclasses.replace(infer(key, model, data, exact), reason="the posterior is known in closed form.")
@@ -118,12 +133,16 @@ def design_batch(
     seed: int,
     budget: str | Budget | None = None,
     progress: Reporter | None = None,
+    rule: Rule | None = None,
 ) -> DesignResult:
-    """Actions for the units of a batch that tell most about the best rewards at the targets, given what is known."""
+    """Actions for the units of a batch that tell most about the best rewards at the targets, given what is known.
+
+    `rule` is obeyed during the search where the design is made from gains; elsewhere the caller repairs the design.
+    """
     draws = resampled(posterior, DESIGN_DRAWS, seed)
-    known: AbstractModel = without_gradient_gap(model, draws)
-    # Before any outcome the model's own prior has endless draws.
-    known = known if posterior.method == "prior" else condition(known, draws)
+    # Before any outcome the model's own prior has endless draws, and a process holds the outcomes itself.
+    own = posterior.method == "prior" or isinstance(model, GaussianProcess)
+    known = model if own else condition(model, draws)
     contexts = batch.contexts
     if batch.pinned.any():
         known = Pinned(known, contexts.shape[1])
@@ -134,7 +153,19 @@ def design_batch(
     budget = find_budget(budget or spec.design.budget)
     if budget.num_starts is None and len(contexts) >= MANY_UNITS:
         budget = budget.replace(num_starts=1)
-    return design(problem, seed=seed, budget=budget, about=spec.design.about, progress=progress)
+    value = None
+    if rule is not None and spec.design.about == "max-values":
+        # An objective that knows gains can obey the rule, also where `auto` would take another way to the same value.
+        value = matrix_value(jr.key(seed), problem, jax.tree.map(jnp.asarray, budget.temperature))
+    return design(
+        problem,
+        seed=seed,
+        budget=budget,
+        objective=value or "auto",
+        about=spec.design.about,
+        progress=progress,
+        rule=None if value is None else rule,
+    )
 
 
 def resampled(posterior: Posterior, num_draws: int, seed: int) -> Params:

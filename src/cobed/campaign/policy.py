@@ -145,4 +145,6 @@ _mean_rewards = lean_jit(mean_rewards)
 def _interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Between them lie 90% of each row."""
     ordered = np.sort(values, axis=1)
-    return tuple(ordered[:, round(q * (values.shape[1] - 1))] for q in ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2))  # pyright: ignore[reportReturnType]
+    # Copies: a view would keep the whole block alive, and a million targets are two hundred blocks.
+    low, high = (ordered[:, round(q * (values.shape[1] - 1))].copy() for q in ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2))
+    return low, high

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cobed.budget import Budget
-from cobed.campaign.constraints import forbidden_options, repair_numbers, repair_options
+from cobed.campaign.constraints import RoundRule, forbidden_options, repair_numbers, repair_options
 from cobed.campaign.encoding import action_vectors, action_words
 from cobed.campaign.engine import Batch, candidate_actions, design_batch, mean_rewards, resampled
 from cobed.campaign.spec import CampaignSpec
@@ -64,7 +64,12 @@ def design_round(
     if not fixed.all():
         # What done units taught is in the posterior already.
         batch = Batch(units.contexts[waiting], fixed[waiting], actions[waiting])
-        result = design_batch(spec, model, posterior, batch, targets, seed, budget, progress)
+        rule = None
+        if spec.action.options is not None:
+            decided = np.where(fixed, np.argmax(actions, axis=1), -1)
+            rule = RoundRule(spec, _forbidden(spec, units), decided, waiting)
+            rule = rule if rule.binds else None
+        result = design_batch(spec, model, posterior, batch, targets, seed, budget, progress, rule)
         designed = np.zeros_like(actions)
         designed[waiting] = result.actions
         actions = np.where(fixed[:, None], actions, designed)
@@ -87,15 +92,20 @@ def _repaired(
     fixed = units.is_fixed
     if spec.action.options is None:
         return repair_numbers(spec, actions.astype(np.float64), ~fixed)
-    options = list(spec.action.options)
-    forbidden = forbidden_options(spec, units.cells, len(units.rows))
-    for place, row in enumerate(units.rows):
-        for action in row.rejected:
-            forbidden[place, options.index(action)] = True
     draws = resampled(posterior, REPAIR_DRAWS, spec.seed)
     candidates = jnp.asarray(candidate_actions(model.action_space))
     rewards = np.asarray(mean_rewards(model, draws, jnp.asarray(units.contexts), candidates)).mean(axis=2)
     wanted = np.argmax(actions, axis=1)
     names = [row.unit for row in units.rows]
-    chosen = repair_options(spec, wanted, rewards, forbidden, np.where(fixed, wanted, -1), names)
-    return np.eye(len(options), dtype=np.float32)[chosen]
+    chosen = repair_options(spec, wanted, rewards, _forbidden(spec, units), np.where(fixed, wanted, -1), names)
+    return np.eye(len(spec.action.options), dtype=np.float32)[chosen]
+
+
+def _forbidden(spec: CampaignSpec, units: RoundUnits) -> np.ndarray:
+    """Which options which units must not get, by their context or because the user rejected them, (D, J)."""
+    options = list(spec.action.options or ())
+    forbidden = forbidden_options(spec, units.cells, len(units.rows))
+    for place, row in enumerate(units.rows):
+        for action in row.rejected:
+            forbidden[place, options.index(action)] = True
+    return forbidden

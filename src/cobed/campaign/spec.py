@@ -142,13 +142,30 @@ class PriorSpec(_Section):
 class ModelSpec(_Section):
     """[model]: how outcomes depend on context and action."""
 
-    family: Literal["linear"] = Field(
-        "linear", description="linear: context, action and their products, through the link of the likelihood."
+    family: Literal["linear", "gp"] = Field(
+        "linear",
+        description="linear: context, action and their products, through the link of the likelihood. gp: a Gaussian "
+        "process, any smooth function of both; normal outcomes only.",
     )
     program: str | None = Field(
         None,
         description="A NumPyro program 'module:function' in the place of the family, called with (contexts, actions) as "
         "encoded by the campaign.",
+    )
+    kernel: Literal["matern", "rbf"] = Field(
+        "matern", description="gp: matern (twice differentiable) or rbf (endlessly smooth)."
+    )
+    lengths: dict[Name, Positive] = Field(
+        {},
+        description="gp: by context column, number, or the action's column, over what distance outcomes stay alike: in "
+        "deviations of a numeric column, halves of a number's range; two levels, or options, are 1.4 apart.",
+    )
+    deviation: Positive | None = Field(
+        None,
+        description="gp: how far expected outcomes may be from typical, one standard deviation. By default spread.",
+    )
+    fit: Annotated[bool, Field(strict=True)] = Field(
+        False, description="gp: take the lengths, deviation and noise that make the outcomes so far likeliest."
     )
 
     @field_validator("program")
@@ -236,12 +253,46 @@ class CampaignSpec(_Section):
             raise ValueError(
                 "constraints.at_least, at_most and forbid count options; with numbers only a cost can be limited"
             )
+        self._check_family()
         for rule in rules.forbid:
             self._check_forbid(rule, actions)
         for name, least in rules.at_least.items():
             if least > rules.at_most.get(name, least):
                 raise ValueError(f"constraints: at least {least} and at most {rules.at_most[name]} units of {name!r}")
         return self
+
+    @property
+    def max_units(self) -> int:
+        """How many units a round can have. They are designed jointly: what that takes depends on the model."""
+        rules, model = self.constraints, self.model
+        if model.program is None and model.family == "gp":
+            return 500  # a matrix of all pairs of units in every step
+        bound = rules.at_least or rules.at_most or rules.forbid or rules.max_cost is not None
+        by_gains = model.program is None and self.action.options is not None and self.design.about == "max-values"
+        # Options of linear models enter by a sum over units. Others by a gradient or a critic that sees all units, and
+        # constraints by an integer program.
+        return 200_000 if by_gains and not bound else 5_000
+
+    def _check_family(self) -> None:
+        model = self.model
+        if model.program is not None or model.family == "linear":
+            given = [name for name in ("kernel", "lengths", "deviation", "fit") if name in model.model_fields_set]
+            if given:
+                raise ValueError(f'model.{given[0]} belongs to family = "gp", and this model is another')
+            return
+        if self.outcome.likelihood != "normal":
+            raise ValueError(
+                f'model.family "gp" has normal outcomes only, and outcome.likelihood is {self.outcome.likelihood}; '
+                'use family = "linear", or a program of your own'
+            )
+        if self.prior.model_fields_set:
+            raise ValueError(
+                '[prior] belongs to the linear family; family = "gp" has model.deviation and model.lengths'
+            )
+        allowed = [*self.context, *self.action.columns]
+        unknown = [name for name in model.lengths if name not in allowed]
+        if unknown:
+            raise ValueError(f"model.lengths names {unknown[0]!r}; allowed: {', '.join(allowed)}")
 
     def _check_forbid(self, rule: ForbidSpec, actions: list[str]) -> None:
         column = self.context.get(rule.column)

@@ -65,6 +65,16 @@ class Table:
     def __len__(self) -> int:
         return len(self.frame)
 
+    def sample(self, number: int, seed: int) -> "Table":
+        """So many of its rows, drawn at random, in their order; the same rows for the same seed."""
+        if not 1 <= number <= len(self):
+            raise TableError(
+                f"{self.name} has {len(self):,} rows; {number:,} of them cannot be drawn. Allowed: 1 to that."
+            )
+        places = np.sort(np.random.default_rng(seed).choice(len(self), number, replace=False))
+        digest = hashlib.sha256(f"{self.hash} {number} {seed}".encode()).hexdigest()
+        return Table(self.frame.iloc[places], self.name, self.rows[places], digest)
+
     def where(self, position: int) -> str:
         return f"{self.name}, row {self.rows[position]}"
 

@@ -36,6 +36,14 @@ column = {outcome}
 likelihood = {likelihood}
 typical = {typical}{spread}
 
+# How outcomes depend on contexts and action: "linear" with their products, or, for normal outcomes, "gp", any smooth
+# function. Lengths of the latter: over what distance outcomes stay alike, in deviations of a numeric column.
+# [model]
+# family = "gp"
+# kernel = "matern"             # or "rbf", endlessly smooth
+# lengths = {{ {column} = 2.0 }}    # sensible defaults for columns left out
+# fit = true                    # by the marginal likelihood, once there are outcomes enough
+
 # How large effects may be, as one standard deviation in units of the outcome. Sensible defaults where left out.
 # [prior]
 # baseline = ...                # of the average outcome around typical
@@ -131,6 +139,7 @@ def _fill(
         name=_text(name),
         id=_text(identity),
         context="\n".join(lines) or '# age = "numeric"',
+        column=_key(next(iter(context), "age")),
         action=_text(action),
         options="[" + ", ".join(map(_text, options)) + "]",
         outcome=_text(outcome),

@@ -26,11 +26,11 @@ def version() -> None:
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Where to leave the design and its figure.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Same seed, same design.")] = 0,
-    budget: Annotated[str, typer.Option(help="smoke, quick or paper.")] = "quick",
+    out: Annotated[Path, typer.Option(help="The folder to leave it in; with a number where it exists.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same customers and design.")] = 0,
+    budget: Annotated[str, typer.Option(help="Of the design: smoke, quick or paper.")] = "quick",
 ) -> None:
-    """Design the paper's discrete example: four actions, two of them known to be poor, on ten units."""
+    """Run a whole campaign on simulated customers: which e-mail to send to whom. Design, outcomes, policy, report."""
     from cobed.cli.demo import run
 
     run(out, seed, budget)

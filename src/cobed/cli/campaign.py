@@ -1,5 +1,6 @@
-"""The commands of a campaign: init, check, design, observe, deploy, report, status, export. Thin: parse, call, print."""
+"""The commands of a campaign: init, check, plan, design, observe, deploy, report, status, export. Thin: parse, call, print."""
 
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -72,10 +73,62 @@ def check(
 
 
 @app.command()
+def plan(
+    units: Annotated[Path, typer.Argument(help="Units that could be in the experiment, one row each.")],
+    targets: Annotated[
+        Path | None, typer.Option(help="Where the policy will be deployed. By default the units themselves.")
+    ] = None,
+    size: Annotated[
+        list[int] | None, typer.Option(help="A number of units; again for more. By default all rows, a half, ...")
+    ] = None,
+    worlds: Annotated[int, typer.Option(help="So many simulated worlds: more are slower and less noisy.")] = 500,
+    budget: Annotated[
+        str | None, typer.Option(help="Of each design: smoke, quick or paper. By default the spec's.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Same seed, same numbers. By default the spec's.")] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the page; its numbers go beside it as .json.")] = Path(
+        "plan.html"
+    ),
+    spec: Spec = DEFAULT,
+    store: Place = None,
+) -> None:
+    """Say how much an experiment of each size would teach, designed and at random. Stopped, the same command goes on."""
+    from cobed.campaign.plan import make_plan, start_from
+    from cobed.campaign.spec import read_spec
+    from cobed.campaign.store import holds_campaign
+    from cobed.campaign.tables import read_table
+    from cobed.progress import ConsoleReporter
+    from cobed.report.plan import plan_table, write_plan
+
+    read, _ = read_spec(spec)
+    rows = read_table(units)
+    aims = rows if targets is None else read_table(targets)
+    begun = _open(spec, store) if holds_campaign(store or spec.parent / "campaign.db") else None
+    known = start_from(read, begun, [rows] if targets is None else [rows, aims], spec.resolve().parent)
+    kept = out.with_suffix(".json")
+    try:
+        found = make_plan(
+            read, known, rows, aims, size, worlds, seed=read.seed if seed is None else seed, budget=budget, kept=kept,
+            progress=ConsoleReporter(),
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        sys.exit(f"cobed: stopped. The sizes that are done are kept in {kept}; the same command goes on from there.")
+    print(plan_table(found).to_string(index=False))
+    print("\n".join(found.sentences()))
+    if any(read.constraints.model_dump().values()):
+        print("The constraints of the spec are left out of account.")
+    _warn(found.warnings)
+    print(f"Plan: {write_plan(read, found, out).resolve()}")
+
+
+@app.command()
 def design(
     units: Annotated[Path, typer.Argument(help="The units of the round, one row each.")],
     targets: Annotated[
         Path | None, typer.Option(help="Where the policy will be deployed. By default the units themselves.")
+    ] = None,
+    take: Annotated[
+        int | None, typer.Option(help="Experiment on so many of the rows, drawn at random by the spec's seed.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Where to write the units with their actions.")] = Path("assignments.csv"),
     pin: Annotated[list[str] | None, typer.Option(help="UNIT=ACTION: decide it yourself, redesign the rest.")] = None,
@@ -84,16 +137,18 @@ def design(
     store: Place = None,
 ) -> None:
     """Choose the action to try on each unit. The same command again gives the same round, until outcomes are in."""
-    from cobed.campaign.tables import write_table
+    from cobed.campaign.tables import read_table, write_table
     from cobed.progress import ConsoleReporter
 
     campaign = _open(spec, store, create=True)
+    rows = read_table(units)
+    rows = rows if take is None else rows.sample(take, campaign.spec.seed)
     before = campaign.rounds()
     if pin:
         campaign.pin(dict(_pair(text, campaign) for text in pin))
     if reject:
         campaign.reject(reject)
-    frame = campaign.recommend(units, targets, progress=ConsoleReporter())
+    frame = campaign.recommend(rows, targets, progress=ConsoleReporter())
     last = campaign.rounds()[-1]
     write_table(frame, out)
     known = any((r.id, r.version) == (last.id, last.version) for r in before)

@@ -1,40 +1,70 @@
-"""`cobed demo`: from a problem to a design, a table and a figure."""
+"""`cobed demo`: a whole campaign on simulated customers, by the commands an analyst gives, left in a folder to go on with."""
 
+import contextlib
+import json
+from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
+import numpy as np
+import pandas as pd
 
-import cobed
-from cobed.budget import estimate_cost, find_budget
-from cobed.critics import Separable
-from cobed.models import discrete
-from cobed.progress import ConsoleReporter, format_seconds
-from cobed.report.figures import design_figure, write_html
+from cobed.budget import find_budget
+from cobed.campaign.simulated import EMAILS, SPEC, customers, rates_of, visit_rates
+from cobed.cli import campaign
+
+NUM_CUSTOMERS, NUM_OTHERS = 300, 10_000
 
 
 def run(out: Path, seed: int, budget: str) -> None:
-    """Design, print, save."""
-    console = Console()
-    contexts = discrete.contexts()
-    problem = cobed.Problem(cobed.models.DiscreteExample(), contexts=contexts, targets=-contexts)
-    spent = find_budget(budget)
-    if budget == "quick":
-        # A first look: fewer starts, settled less long. `cobed.design` has the whole budget.
-        spent = spent.replace(num_starts=3, settle_steps=200)
-    cost = estimate_cost(problem, spent, Separable())
-    console.print(f"Ten units with contexts from -3 to -1, deployment at contexts from 1 to 3. This takes {cost}.")
-    console.print("Actions 1 and 2 look equally good, 1 is less certain; 3 and 4 are known to be poor.\n")
-    result = cobed.design(problem, seed=seed, budget=spent, objective="infonce", progress=ConsoleReporter())
-    table = Table("context", "action to try")
-    for context, action in zip(result.contexts[:, 0], result.labels, strict=True):
-        table.add_row(f"{context:.2f}", str(action))
-    console.print(table)
-    console.print(f"What the outcomes will tell about the best rewards: at least {result.information}.")
-    console.print(result.stop_reason, *result.warnings)
-    console.print(
-        f"Design {format_seconds(result.seconds_design)}, evaluation {format_seconds(result.seconds_evaluation)}."
+    """Make up the tables and the spec, then give the commands one after the other."""
+    find_budget(budget)
+    folder = _free(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    units, others = customers(rng, NUM_CUSTOMERS), customers(rng, NUM_OTHERS, NUM_CUSTOMERS + 1)
+    print(
+        "A simulated e-mail campaign: which e-mail brings which customer to the shop? The customers do not exist; the\n"
+        f"effect sizes are those of a real campaign. {NUM_CUSTOMERS} customers to experiment on, {NUM_OTHERS:,} others to "
+        "decide for.\n"
+        f"In {folder}:"
     )
-    saved = result.save(out / "design")
-    figure = write_html(design_figure(result, problem), out / "design.html")
-    console.print(f"Saved {saved} and {saved.with_suffix('.npz')}.\nThe figure is {figure.resolve()}", soft_wrap=True)
+    with contextlib.chdir(folder):
+        Path("campaign.toml").write_text(SPEC.format(seed=seed, budget=json.dumps(budget)))
+        units.to_csv("customers.csv", index=False)
+        others.to_csv("others.csv", index=False)
+        design, outcomes = Path("assignments.csv"), Path("outcomes.csv")
+        _step("check customers.csv others.csv", lambda: campaign.check([Path("customers.csv"), Path("others.csv")]))
+        _step(
+            "design customers.csv --targets others.csv",
+            lambda: campaign.design(Path("customers.csv"), Path("others.csv")),
+        )
+        # Who visits depends on the customer and the e-mail alone: another design meets the same customers.
+        assigned = pd.read_csv(design)
+        assigned["visit"] = (rng.random(len(assigned)) < rates_of(assigned, list(assigned["email"]))).astype(int)
+        assigned[["customer", "visit"]].to_csv(outcomes, index=False)
+        print("\nThe e-mails are sent, and simulated customers visit the shop or not: outcomes.csv")
+        _step("observe outcomes.csv", lambda: campaign.observe(outcomes))
+        _step("deploy others.csv", lambda: campaign.deploy(Path("others.csv")))
+        _tell_truth(others, list(pd.read_csv("policy.csv")["email"]))
+        _step("report", campaign.report)
+    print(f"\nGo on with this campaign: cd {folder} && cobed status")
+
+
+def _step(command: str, act: Callable[[], None]) -> None:
+    print(f"\n$ cobed {command}", flush=True)
+    act()
+
+
+def _tell_truth(table: pd.DataFrame, policy: list[str]) -> None:
+    rates = visit_rates(table)
+    singles = ", ".join(f"{name} for all {rate:.1%}" for name, rate in zip(EMAILS, rates.mean(axis=0), strict=True))
+    print(
+        f"\nOnly a simulation knows the truth: this policy brings {rates_of(table, policy).mean():.1%} of these customers "
+        f"to the shop, the best one {rates.max(axis=1).mean():.1%}.\n{singles}, at random {rates.mean():.1%}."
+    )
+
+
+def _free(out: Path) -> Path:
+    """The folder, or the next one without a campaign in it: nobody's work is written over."""
+    names = [out, *(out.with_name(f"{out.name}-{number}") for number in range(2, 1_000))]
+    return next(name for name in names if not name.exists() or not any(name.iterdir()))

@@ -15,6 +15,8 @@ from cobed.information import About, make_simulation
 from cobed.models.average import AverageReward
 from cobed.models.base import HasGaussianPrior, HasPosteriorMean
 from cobed.models.gaussian import find_belief, has_belief, num_params
+from cobed.models.glm import GeneralisedLinear
+from cobed.models.predictor import core_of, find_predictor_belief
 from cobed.objectives import (
     AbstractObjective,
     BarberAgakov,
@@ -24,8 +26,10 @@ from cobed.objectives import (
     ExperimentValue,
     InfoNCE,
     LinearGaussianInformation,
+    PredictorValue,
 )
 from cobed.optimum import AbstractOptimum, choose_optimum
+from cobed.policies import Temperature
 from cobed.problem import Problem
 from cobed.types import Array, Float, Key
 
@@ -39,6 +43,8 @@ NETWORKS: dict[ObjectiveName, tuple[type, ...]] = {
 
 # Draws of the prior behind the best decisions without an experiment.
 NOW_DRAWS = 4096
+# From so many units on, a matrix of the coefficients is smaller than one of the units.
+MANY_UNITS = 100
 
 
 class Choice(NamedTuple):
@@ -96,7 +102,23 @@ def _pick(problem: Problem, about: About, network: Any) -> tuple[ObjectiveName, 
             "value",
             "Rewards are affine in psi, so the value of the experiment follows from the moments of the prior.",
         )
+    if uses_information_matrix(problem):
+        return "value", "Outcomes are informative by a linear predictor: the value follows from the information matrix."
     return "barber-agakov", "The model is not Gaussian: a density of m* given y is learned with the design."
+
+
+def uses_information_matrix(problem: Problem) -> bool:
+    """Whether the value is taken from the information matrix: binary outcomes and counts; many units of named actions."""
+    large = problem.num_contexts >= MANY_UNITS and not problem.model.action_space.continuous
+    return isinstance(core_of(problem.model), GeneralisedLinear) or (large and core_of(problem.model) is not None)
+
+
+def matrix_value(key: Key[Array, ""], problem: Problem, temperature: Temperature) -> PredictorValue | None:
+    """The value from the information matrix, which knows gains; None where the model has no linear predictor."""
+    belief = find_predictor_belief(key, problem.model)
+    if belief is None:
+        return None
+    return PredictorValue.build(key, problem.model, problem.contexts, problem.targets, belief, temperature)
 
 
 def _build(
@@ -104,6 +126,10 @@ def _build(
 ) -> AbstractObjective:
     belief_key, simulation_key, now_key = jr.split(key, 3)
     temperature = jax.tree.map(jnp.asarray, budget.temperature)
+    if name == "value" and network is None and uses_information_matrix(problem):
+        value = matrix_value(belief_key, problem, temperature)
+        if value is not None:
+            return value
     if name == "value" and network is None:
         belief = find_belief(belief_key, problem.model, problem.contexts)
         if belief is not None:

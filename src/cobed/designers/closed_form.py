@@ -12,10 +12,11 @@ from cobed.ascent import ascend
 from cobed.budget import Budget, make_optimiser
 from cobed.compilation import lean_jit, quick_jit
 from cobed.designers.baselines import RandomUniform, Thompson
+from cobed.designers.gains import Rule, exchange_together
 from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
 from cobed.information import Estimate, estimate
-from cobed.objectives import AbstractObjective, FixedDesign, Trainable
+from cobed.objectives import AbstractObjective, FixedDesign, HasGains, Trainable
 from cobed.optimum import is_linear_in_action
 from cobed.policies import FreeDesign
 from cobed.problem import Problem
@@ -31,10 +32,15 @@ FIRST_SHARE = 0.25
 MAX_SWEEPS = 30
 # Above so many pairs of unit and action a sweep takes too long.
 MAX_EXCHANGES = 4096
+# Below so many units, designs made by gains are exchanged unit by unit at the end.
+FEW_UNITS = 100
 
 
-def search(run: Run, objective: AbstractObjective, num_starts: int | None) -> Finish:
-    """The best design found from `num_starts`: by exchange where actions are named and few, else by the gradient."""
+def search(run: Run, objective: AbstractObjective, num_starts: int | None, rule: Rule | None = None) -> Finish:
+    """The best design found from `num_starts`: by exchange where actions are named and few, else by the gradient.
+
+    Where the objective knows what every action of every unit would add, units are exchanged together and obey `rule`.
+    """
     problem = run.problem
     start_key, search_key = jr.split(run.start_key)
     rank_key, measure_key = jr.split(run.evaluation_key)
@@ -43,8 +49,17 @@ def search(run: Run, objective: AbstractObjective, num_starts: int | None) -> Fi
         large = problem.num_contexts * problem.action_dim > MANY_NUMBERS
         num_starts = CLOSED_FORM_STARTS // 4 if large else CLOSED_FORM_STARTS
     first = initial_designs(start_key, problem, num_starts)
-    find = _exchange if can_exchange(problem) else _climb
-    designs, histories = zip(*find(run, search_key, objective, first), strict=True)
+    if isinstance(objective, HasGains) and isinstance(problem.model.action_space, Discrete):
+        found = exchange_together(run, objective, np.asarray(first), rule)
+        if rule is None and problem.num_contexts < FEW_UNITS:
+            # One of few units changes too much for its slope to tell: the best designs are exchanged unit by unit.
+            order = np.argsort(-scores(rank_key, objective, [design for design, _ in found], run.budget))
+            best = [found[i][0] for i in order[: max(1, round(KEPT * len(found)))]]
+            found = _exchange(run, search_key, objective, jnp.stack(best))
+    else:
+        find = _exchange if can_exchange(problem) else _climb
+        found = find(run, search_key, objective, first)
+    designs, histories = zip(*found, strict=True)
     run.seconds_design += time.perf_counter() - started
     started = time.perf_counter()
     offset, offset_error = objective.offset

@@ -12,6 +12,7 @@ from cobed.critics import Joint, Separable
 from cobed.densities import Density
 from cobed.designers.choice import ObjectiveName
 from cobed.designers.closed_form import search
+from cobed.designers.gains import Rule
 from cobed.designers.result import DesignResult, fingerprint
 from cobed.designers.run import Run
 from cobed.designers.training import train
@@ -29,6 +30,7 @@ def design(
     objective: ObjectiveName | AbstractObjective = "auto",
     about: About = "max-values",
     network: Separable | Joint | Density | Decisions | None = None,
+    rule: Rule | None = None,
     progress: Reporter | None = None,
     checkpoint: str | Path | None = None,
 ) -> DesignResult:
@@ -41,7 +43,8 @@ def design(
     `checkpoint` directory an interrupted call resumes to the result it would have had. Ctrl-C returns the best design so
     far. The reported score is measured on fresh draws at the hardened design, with a network settled there.
     `about="parameters"` asks for information on all of psi instead: the classical objective, which spends units on
-    actions that cannot be the best ones.
+    actions that cannot be the best ones. `rule` is what the whole batch of named actions must satisfy
+    (`designers.gains.Rule`): obeyed at every step where the objective has gains, else by the nearest allowed design.
 
     >>> import cobed
     >>> from cobed.models import discrete
@@ -57,11 +60,15 @@ def design(
     run = Run(problem, budget, jr.key(seed), progress, kept)
     choice = run.choose(objective, about, network)
     closed_form = jax.eval_shape(choice.objective.initial_network, jr.key(0)) is None
-    finish = search(run, choice.objective, asked.num_starts) if closed_form else train(run, choice.objective)
+    finish = search(run, choice.objective, asked.num_starts, rule) if closed_form else train(run, choice.objective)
+    actions = finish.best.actions
+    if rule is not None:
+        # Of the nearest allowed designs any will do; one found under the rule is its own nearest.
+        actions = np.eye(actions.shape[1], dtype=actions.dtype)[rule(actions)]
     return DesignResult(
         method=choice.method,
-        actions=finish.best.actions,
-        labels=[problem.model.action_space.label(action) for action in finish.best.actions],
+        actions=actions,
+        labels=[problem.model.action_space.label(action) for action in actions],
         contexts=np.asarray(problem.contexts),
         score=finish.score,
         starts=finish.starts,

@@ -13,6 +13,7 @@ from cobed.inference.base import AbstractSampler, Draws, Posterior
 from cobed.inference.conjugate import Conjugate
 from cobed.inference.gaussian_process import GaussianProcessPosterior
 from cobed.inference.importance import Importance
+from cobed.inference.laplace import Laplace
 from cobed.inference.lasso import Lasso
 from cobed.inference.nuts import NUTS
 from cobed.inference.smc import TemperedSMC
@@ -30,6 +31,7 @@ __all__ = [
     "Draws",
     "GaussianProcessPosterior",
     "Importance",
+    "Laplace",
     "Lasso",
     "Posterior",
     "SpikeAndSlab",
@@ -38,11 +40,12 @@ __all__ = [
     "infer",
 ]
 
-Method = Literal["auto", "conjugate", "gaussian process", "spike_slab", "importance", "smc", "nuts"]
+Method = Literal["auto", "conjugate", "gaussian process", "spike_slab", "laplace", "importance", "smc", "nuts"]
 METHODS = {
     "conjugate": Conjugate,
     "gaussian process": GaussianProcessPosterior,
     "spike_slab": SpikeAndSlab,
+    "laplace": Laplace,
     "importance": Importance,
     "smc": TemperedSMC,
     "nuts": NUTS,
@@ -59,8 +62,9 @@ def infer(
     """The posterior of psi given the data.
 
     `auto` takes the exact posterior where there is one, and Gibbs sampling where psi is sparse (`HasSparsePrior`);
-    otherwise importance sampling from the prior while its effective size and Pareto k are good, then tempered SMC (prior
-    density, psi of at most 50 numbers), then NUTS; the best of them where none is beyond doubt. What was picked is in
+    where the prior is Gaussian, draws around the mode with joint weights; otherwise, or where these fail, importance
+    sampling from the prior while its effective size and Pareto k are good, then tempered SMC (prior density, psi of at
+    most 50 numbers), then NUTS; the best of them where none is beyond doubt. What was picked is in
     `Posterior.method`, why in `reason`, and what speaks against it in `warnings`. A sampler with other settings
     can be given itself: `method=TemperedSMC(num_draws=8192)`.
     """
@@ -81,16 +85,18 @@ def infer(
 
 
 def choose_sampler(model: AbstractModel, data: Data, num_draws: int | None = None) -> AbstractSampler:
-    """The sampler for thousands of worlds: exact, else Gibbs, else tempered SMC, else importance sampling from the prior.
+    """The sampler for thousands of worlds: exact, else Gibbs, around the mode, tempered SMC, importance sampling.
 
-    `num_draws` are wanted of each posterior. The moves of SMC need a cloud of at least 512, importance sampling 20,000.
+    `num_draws` are wanted of each posterior. Draws around the mode are at least 1,024, the moves of SMC need a cloud of at
+    least 512, importance sampling 20,000.
     """
     exact = _exact(model)
-    candidates: list[AbstractSampler] = [exact(), SpikeAndSlab(), TemperedSMC()]
+    candidates: list[AbstractSampler] = [exact(), SpikeAndSlab(), Laplace(), TemperedSMC()]
     if num_draws is not None:
         # Four chains: what is spent on burn-in is not averaged over.
         sparse = SpikeAndSlab(4 * max(-(-num_draws // 4), 16), num_chains=4, num_burn=50)
-        candidates = [exact(2 * -(-num_draws // 2)), sparse, TemperedSMC(max(num_draws, 512))]
+        around = Laplace(max(num_draws, 1024))
+        candidates = [exact(2 * -(-num_draws // 2)), sparse, around, TemperedSMC(max(num_draws, 512))]
     reasons = []
     for sampler in [*candidates, Importance()]:
         problem = sampler.unfit(model, data)
@@ -113,6 +119,7 @@ def _escalate(key: Key[Array, ""], model: AbstractModel, data: Data) -> Posterio
             SpikeAndSlab(16_384, num_burn=1_000),
             "each number in psi is zero or half-normal; short chains did not agree.",
         ),
+        (Laplace(), "the prior is Gaussian, and the weights of draws around the mode pass the checks."),
         (Importance(), "the weights of the prior draws pass the checks of effective size and Pareto k."),
         (TemperedSMC(), "the prior has a density and psi is small; the draws reached the posterior and moved freely."),
         (TemperedSMC(16_384), "the prior has a density and psi is small; 2,048 draws were too few."),

@@ -122,15 +122,15 @@ class Pinned(AbstractModel):
         return self.model.sample_prior(key)
 
     def mean_reward(self, params, context, action):
-        return self.model.mean_reward(params, *self._split(context, action))
+        return self.model.mean_reward(params, *self.split(context, action))
 
     def sample_outcome(self, key, params, context, action):
-        return self.model.sample_outcome(key, params, *self._split(context, action))
+        return self.model.sample_outcome(key, params, *self.split(context, action))
 
     def sample_outcomes(self, key, params, contexts, actions):
-        return self.model.sample_outcomes(key, params, *jax.vmap(self._split)(contexts, actions))
+        return self.model.sample_outcomes(key, params, *jax.vmap(self.split)(contexts, actions))
 
-    def _split(self, context: Float[Array, " X"], action: Float[Array, " A"]) -> tuple[Array, Array]:
+    def split(self, context: Float[Array, " X"], action: Float[Array, " A"]) -> tuple[Array, Array]:
         dim = self.action_space.dim
         own, decided, pinned = context[: -dim - 1], context[-dim - 1], context[-dim:]
         return own, jnp.where(decided > 0.5, pinned, action)

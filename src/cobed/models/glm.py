@@ -116,6 +116,9 @@ class GeneralisedLinear(AbstractLikelihoodModel):
         """log Normal(psi; mean, std), the coefficients independent."""
         return jnp.sum(jax.scipy.stats.norm.logpdf(params, self.prior_mean, self.prior_std))
 
+    def prior_moments(self):
+        return self.prior_mean, jnp.diag(self.prior_std**2)
+
     def mean_reward(self, params, context, action):
         eta = self._predictor(params, context, action)
         return jax.nn.sigmoid(eta) if self.likelihood == "bernoulli" else jnp.exp(eta)
@@ -126,10 +129,12 @@ class GeneralisedLinear(AbstractLikelihoodModel):
         return mean * (1 - mean) if self.likelihood == "bernoulli" else mean
 
     def sample_outcome(self, key, params, context, action):
-        """An exact draw, 0 or 1, or a count. It has no gradient in the action."""
-        mean = jax.lax.stop_gradient(self.mean_reward(params, context, action))
-        draw = jr.bernoulli(key, mean) if self.likelihood == "bernoulli" else jr.poisson(key, mean)
-        return draw.astype(jnp.float32)
+        """An exact draw, 0 or 1, or a count. Its gradient in the action is that of its mean (straight-through)."""
+        mean = self.mean_reward(params, context, action)
+        fixed = jax.lax.stop_gradient(mean)
+        draw = jr.bernoulli(key, fixed) if self.likelihood == "bernoulli" else jr.poisson(key, fixed)
+        # mean - fixed is exactly zero.
+        return draw.astype(jnp.float32) + (mean - fixed)
 
     def log_likelihood(self, params, context, action, outcome):
         eta = self._predictor(params, context, action)

@@ -14,6 +14,7 @@ from cobed.objectives.base import (
 from cobed.objectives.decision import Decisions, DecisionValue
 from cobed.objectives.density import BarberAgakov, Components, LinearGaussianInformation
 from cobed.objectives.infonce import InfoNCE
+from cobed.objectives.predictor import HasGains, PredictorValue
 from cobed.objectives.value import ExperimentValue
 
 __all__ = [
@@ -26,8 +27,10 @@ __all__ = [
     "Decisions",
     "ExperimentValue",
     "FixedDesign",
+    "HasGains",
     "InfoNCE",
     "LinearGaussianInformation",
+    "PredictorValue",
     "Simulation",
     "Trainable",
     "draw_max_values",

@@ -58,7 +58,7 @@ class ExperimentValue(AbstractObjective):
         space = problem.model.action_space
         points = None
         if not space.continuous:
-            points = jnp.asarray(_normal_points(NUM_POINTS, len(space.enumerate_discrete())))
+            points = jnp.asarray(normal_points(NUM_POINTS, len(space.enumerate_discrete())))
         entrywise = isinstance(space, Box) and space.bounded and is_linear_in_action(problem.model, problem.targets)
         functionals = None
         if isinstance(belief, LinearBelief) and (entrywise or points is not None):
@@ -159,7 +159,7 @@ def _value_of_choices(
     return jnp.mean(jnp.max(above, axis=-1))
 
 
-def _normal_points(num: int, dim: int) -> np.ndarray:
+def normal_points(num: int, dim: int) -> np.ndarray:
     """Quasi-random points of the standard normal, mirrored, so that their mean is zero."""
     uniform = qmc.Sobol(dim, rng=0).random(max(1, num // 2))
     half = normal.ppf(np.clip(uniform, 1e-7, 1 - 1e-7))

@@ -1,0 +1,321 @@
+"""How many units an experiment needs: the expected regret of the policy after it, designed and with actions at random.
+
+In each of many worlds drawn from what is known now, the experiment is run, its outcomes update the model, and the action
+of the largest expected outcome is deployed. What the policy then earns less than the best one, on average over worlds and
+targets, is the expected regret. Both designs meet the same units, worlds and noise.
+"""
+
+import dataclasses
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from cobed import __version__
+from cobed.budget import Budget, find_budget
+from cobed.campaign.campaign import Campaign
+from cobed.campaign.encoding import Encoding, encode_contexts, fit_encoding, pick_targets
+from cobed.campaign.engine import (
+    Batch,
+    build_model,
+    candidate_actions,
+    design_batch,
+    mean_rewards,
+    posterior_of,
+    resampled,
+)
+from cobed.campaign.spec import CampaignSpec
+from cobed.campaign.tables import Table
+from cobed.compilation import lean_jit
+from cobed.data import Data
+from cobed.designers.baselines import RandomUniform
+from cobed.errors import CampaignError
+from cobed.inference import choose_sampler
+from cobed.inference.base import AbstractSampler, Posterior
+from cobed.metrics import Score, evaluate, paired_difference
+from cobed.models.base import AbstractModel
+from cobed.models.conditioned import condition
+from cobed.models.gaussian_process import GaussianProcess
+from cobed.problem import Problem
+from cobed.progress import Progress, Reporter
+from cobed.storage import write_whole
+
+# Sizes by default: the number of rows and so many halvings of it, none below the smallest.
+NUM_HALVINGS, SMALLEST = 4, 4
+# Larger experiments are hours of designing; regret there can be read off the slope.
+MAX_UNITS = 1_000
+# Random assignment is the average of so many of them.
+NUM_RANDOM = 3
+NUM_WORLDS = 500
+# Compiling for another size takes about as long as so many units.
+COMPILING = 200
+# Draws of a world's posterior to decide by, and of what is known now.
+WORLD_DRAWS, NOW_DRAWS = 128, 2_048
+# Starts of a design: fewer than in a round, where one unit more or less matters.
+NUM_STARTS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """Where an experiment starts from: the model, what is known of its psi, and the outcomes that this rests on."""
+
+    encoding: Encoding
+    model: AbstractModel
+    posterior: Posterior
+    data: Data | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """Expected regret after an experiment on so many units, and the difference designed - random, each with its error."""
+
+    units: int
+    designed: tuple[float, float]
+    random: tuple[float, float]
+    difference: tuple[float, float]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Expected regret by the number of units. `now` is that of the best policy without an experiment."""
+
+    now: tuple[float, float]
+    sizes: tuple[Size, ...]
+    num_worlds: int
+
+    @property
+    def warnings(self) -> list[str]:
+        return list(dict.fromkeys(warning for size in self.sizes for warning in size.warnings))
+
+    def random_needs(self, size: Size) -> float:
+        """How many units random assignment needs for the designed regret of this size; infinite beyond the largest.
+
+        Between the sizes of the plan regret is taken to fall linearly with log(1 + units).
+        """
+        units = np.log1p([0, *(s.units for s in self.sizes)])
+        # Regret falls with more units; what noise makes rise is held level.
+        regrets = np.minimum.accumulate([self.now[0], *(s.random[0] for s in self.sizes)])
+        if size.designed[0] < regrets[-1]:
+            return float("inf")
+        return float(np.expm1(np.interp(-size.designed[0], -regrets, units)))
+
+    def sentences(self) -> list[str]:
+        """What each size saves, in words; where noise hides it, that."""
+        told = []
+        for size in self.sizes:
+            mean, error = size.difference
+            if abs(mean) < 2 * error:
+                told.append(f"{size.units:,} units: no difference beyond the noise of {self.num_worlds:,} worlds.")
+                continue
+            needs = self.random_needs(size)
+            wanted = f"more than {self.sizes[-1].units:,}" if np.isinf(needs) else f"about {needs:,.0f}"
+            told.append(f"CO-BED with {size.units:,} units reaches what random assignment needs {wanted} for.")
+        return told
+
+
+def start_from(spec: CampaignSpec, campaign: Campaign | None, tables: list[Table], directory: Path | None) -> Known:
+    """What is known now: all outcomes of the campaign, or the prior of the spec where there is none or it has no table yet."""
+    encoding = None if campaign is None else campaign.encoding()
+    if campaign is not None and encoding is not None:
+        model, posterior = campaign.posterior()
+        # A Gaussian process holds the outcomes itself.
+        return Known(encoding, model, posterior, None if isinstance(model, GaussianProcess) else campaign.data())
+    encoding = fit_encoding(spec, tables)
+    model = build_model(spec, encoding, directory)
+    return Known(encoding, model, posterior_of(model, None, spec.seed), None)
+
+
+def default_sizes(num_units: int) -> list[int]:
+    """The number of rows and its halves, the smallest first."""
+    ladder = {round(num_units / 2**step) for step in range(NUM_HALVINGS + 1)}
+    return sorted(size for size in ladder if size >= min(SMALLEST, num_units))
+
+
+def make_plan(
+    spec: CampaignSpec,
+    known: Known,
+    units: Table,
+    targets: Table,
+    sizes: list[int] | None = None,
+    num_worlds: int = NUM_WORLDS,
+    *,
+    seed: int,
+    budget: str | Budget | None = None,
+    kept: Path | None = None,
+    progress: Reporter | None = None,
+) -> Plan:
+    """The plan for experiments on `units`, of which each size takes some at random, and a policy for `targets`.
+
+    With `kept`, each size is written to that file when it is done, and a call with the same arguments goes on from there.
+    """
+    contexts, _ = encode_contexts(spec, known.encoding, units)
+    aims = pick_targets(spec, encode_contexts(spec, known.encoding, targets)[0])
+    if sizes is None:
+        sizes = default_sizes(min(len(contexts), spec.max_units, MAX_UNITS))
+    most = min(len(contexts), spec.max_units)
+    for size in sizes:
+        if not 1 <= size <= most:
+            raise CampaignError(
+                f"A plan for {size:,} units needs as many rows of contexts, and a round of this spec takes at most "
+                f"{spec.max_units:,}; {units.name} has {len(contexts):,} rows. Allowed: sizes from 1 to {most:,}."
+            )
+    if num_worlds < 2:
+        raise CampaignError(f"A plan needs at least 2 worlds, to have a mean and its error; got {num_worlds}.")
+    shuffled = contexts[np.random.default_rng(seed).permutation(len(contexts))]
+    spent = find_budget(budget or spec.design.budget)
+    spent = spent if spent.num_starts else spent.replace(num_starts=NUM_STARTS)
+    mark = _fingerprint(spec, known, shuffled, aims, num_worlds, seed, spent)
+    done = _read(kept, mark)
+    left = sum(COMPILING + size for size in set(sizes) if size not in done)
+    started, work = time.perf_counter(), 0
+    for number, size in enumerate(sorted(set(sizes)), start=1):
+        if size in done:
+            continue
+        stage = f"{size:,} units"
+        pace = (time.perf_counter() - started) / work if work else float("nan")
+        reporter = None if progress is None else _within(progress, stage, pace * left)
+        found = _one_size(spec, known, shuffled[:size], aims, num_worlds, seed, spent, reporter)
+        done[size] = found
+        work, left = work + COMPILING + size, left - COMPILING - size
+        _write(kept, mark, done)
+        if progress is not None:
+            pace = (time.perf_counter() - started) / work
+            progress(Progress(stage, number, len(set(sizes)), found.designed[0], pace * left, "regret"))
+    now = _regret_now(known, aims, seed)
+    chosen = tuple(done[size] for size in sorted(set(sizes)))
+    return Plan(now, chosen, num_worlds)
+
+
+def _one_size(
+    spec: CampaignSpec,
+    known: Known,
+    contexts: np.ndarray,
+    targets: np.ndarray,
+    num_worlds: int,
+    seed: int,
+    budget: Budget,
+    progress: Reporter | None,
+) -> Size:
+    problem = Problem(known.model, contexts, targets)
+    free = Batch(contexts, np.zeros(len(contexts), bool), np.zeros((len(contexts), problem.action_dim), np.float32))
+    result = design_batch(spec, known.model, known.posterior, free, targets, seed, budget, progress)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    world_key, *keys = jr.split(jr.key(seed), 1 + NUM_RANDOM)
+    designs = [result.actions, *(np.asarray(RandomUniform().actions(key, problem)) for key in keys)]
+    sampler = choose_sampler(known.model, Data(contexts, designs[0], np.zeros(len(contexts))), WORLD_DRAWS)
+    worlds = None
+    if known.data is not None:
+        sampler = WithHistory(sampler, known.data)
+        worlds = condition(known.model, resampled(known.posterior, NOW_DRAWS, seed))
+    scores = [
+        evaluate(world_key, problem, actions, num_worlds, num_draws=WORLD_DRAWS, sampler=sampler, worlds=worlds)
+        for actions in designs
+    ]
+    designed = scores[0].regret
+    random = Score(np.mean([score.regret.per_world for score in scores[1:]], axis=0))
+    difference = paired_difference(designed, random)
+    pairs = {
+        name: (score.mean, score.standard_error)
+        for name, score in (("designed", designed), ("random", random), ("difference", difference))
+    }
+    return Size(len(contexts), **pairs, warnings=tuple(warning for score in scores for warning in score.warnings))
+
+
+class WithHistory(AbstractSampler):
+    """Another sampler that is always given the outcomes there were before, too."""
+
+    inner: AbstractSampler
+    history: Data
+    num_draws: int = eqx.field(static=True)
+
+    def __init__(self, inner: AbstractSampler, history: Data):
+        self.inner, self.history, self.num_draws = inner, history, inner.num_draws
+
+    @property
+    def name(self):
+        return self.inner.name
+
+    def unfit(self, model, data):
+        return self.inner.unfit(model, self._all(data))
+
+    def draw(self, key, model, data):
+        return self.inner.draw(key, model, self._all(data))
+
+    def judge(self, diagnostics):
+        return self.inner.judge(diagnostics)
+
+    def _all(self, data: Data) -> Data:
+        return jax.tree.map(lambda old, new: jnp.concatenate([old, new]), self.history, data)
+
+
+def _regret_now(known: Known, targets: np.ndarray, seed: int) -> tuple[float, float]:
+    """E[max_a reward] - max_a E[reward] with what is known now, and its standard error over draws."""
+    draws = resampled(known.posterior, NOW_DRAWS, seed)
+    candidates = jnp.asarray(candidate_actions(known.model.action_space))
+    regrets = 0.0
+    for rows in np.array_split(targets, -(-len(targets) // 10)):
+        regrets = regrets + np.asarray(_regrets(known.model, draws, jnp.asarray(rows), candidates), np.float64)
+    score = Score(np.asarray(regrets) / len(targets))
+    return score.mean, score.standard_error
+
+
+@lean_jit
+def _regrets(model, draws, targets, candidates):
+    """What each draw loses by the best action on average, summed over the targets, (N,)."""
+    rewards = mean_rewards(model, draws, targets, candidates)
+    chosen = jnp.argmax(jnp.mean(rewards, axis=2), axis=1)
+    own = jnp.take_along_axis(rewards, chosen[:, None, None], axis=1)[:, 0]
+    return jnp.sum(jnp.max(rewards, axis=1) - own, axis=0)
+
+
+def _fingerprint(spec: CampaignSpec, known: Known, *rest: Any) -> str:
+    """What the numbers of a plan depend on."""
+    parts = [repr(part) if not isinstance(part, np.ndarray) else part.tobytes().hex() for part in rest]
+    data = known.data
+    seen = (
+        b"" if data is None else b"".join(np.asarray(a).tobytes() for a in (data.contexts, data.actions, data.outcomes))
+    )
+    text = json.dumps([__version__, spec.model_dump_json(), seen.hex(), *parts])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read(path: Path | None, mark: str) -> dict[int, Size]:
+    """The sizes that a call with the same arguments has done; none where the file is of another plan."""
+    try:
+        document = json.loads(path.read_text()) if path is not None and path.exists() else {}
+        if document.get("fingerprint") != mark:
+            return {}
+        pairs = ("designed", "random", "difference", "warnings")
+        return {row["units"]: Size(row["units"], *(tuple(row[name]) for name in pairs)) for row in document["sizes"]}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _write(path: Path | None, mark: str, done: dict[int, Size]) -> None:
+    if path is None:
+        return
+    rows = [dataclasses.asdict(done[size]) for size in sorted(done)]
+    document = {"schema": 1, "fingerprint": mark, "sizes": rows}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, lambda file: file.write(json.dumps(document, indent=1).encode()))
+
+
+def _within(progress: Reporter, stage: str, left: float) -> Reporter:
+    """A reporter for the inner work of one size, that speaks of the whole plan."""
+
+    def report(inner: Progress) -> None:
+        total = inner.seconds_left if np.isnan(left) else max(left, inner.seconds_left)
+        # The end of a design is not the end of the plan.
+        step = min(inner.step, inner.num_steps - 1)
+        progress(inner._replace(stage=f"{stage}, {inner.stage}", step=step, seconds_left=total))
+
+    return report

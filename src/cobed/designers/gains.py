@@ -1,0 +1,124 @@
+"""Designs by the gain of every action of every unit at once: many units change together, as many as it pays.
+
+The objective's slope says what each change would add. The most promising changes are made together and kept if the
+objective itself rose; otherwise half as many are tried. One evaluation a step whatever the number of units, where an
+exchange of one unit after another needs one for each action of each unit. A rule over the whole batch (counts, costs,
+forbidden actions) is obeyed at every step: it is the rule that picks, among the designs it allows, the one of the largest
+total gain.
+"""
+
+import time
+from typing import NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cobed.compilation import lean_jit
+from cobed.designers.run import Run
+from cobed.errors import ProblemError
+from cobed.objectives import HasGains
+from cobed.types import Array, Float, Int
+
+MAX_STEPS = 300
+# A rise below this share of the value is rounding in single precision.
+TOLERANCE = 1e-6
+
+
+class Rule(Protocol):
+    """What a whole batch of named actions must satisfy."""
+
+    def __call__(self, gains: np.ndarray, current: np.ndarray | None = None, num_changes: int = 0) -> np.ndarray:
+        """The allowed assignment (D,) of the largest total gain (D, K).
+
+        It differs from `current` in at most `num_changes` units; with None it may be any.
+        """
+        ...
+
+
+def exchange_together(
+    run: Run, objective: HasGains, designs: np.ndarray, rule: Rule | None = None
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Every design (S, D, K) climbed by its gains. Designs, each with its value after every step."""
+    run.expect(len(designs))
+    report = run.report("starts", len(designs))
+    found: list[Climb] = []
+    for number, design in enumerate(designs, start=1):
+        started = time.perf_counter()
+        try:
+            found.append(jax.block_until_ready(climb(objective, design, rule)))
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            run.interrupt(f"Interrupted in start {number}; kept the best of those before.")
+            break
+        report(number, max(float(end.value) for end in found), time.perf_counter() - started, number == 1)
+    best = max(found, key=lambda end: float(end.value))
+    if not (np.isfinite(best.value) and np.isfinite(best.gains).all()):
+        raise ProblemError("The value of the experiment is not a finite number: check the scale of contexts and prior.")
+    if not run.interrupted:
+        run.stop_reason = f"No change of actions by their gains is better, after {int(best.step)} steps."
+    return [(np.asarray(end.design), np.asarray(end.history)[: int(end.step) + 1]) for end in found]
+
+
+class Climb(NamedTuple):
+    """A design on its way: at most `size` units change at the next step; 0 when no change pays."""
+
+    design: Float[Array, "D K"]
+    value: Float[Array, ""]
+    gains: Float[Array, "D K"]
+    size: Int[Array, ""]
+    step: Int[Array, ""]
+    history: Float[Array, " S"]
+
+
+def begin(objective: HasGains, design: Float[Array, "D K"]) -> Climb:
+    value, gains = objective.gains(design)
+    history = jnp.full(MAX_STEPS + 1, value)
+    return Climb(design, value, gains, jnp.asarray(max(1, len(design) // 4)), jnp.asarray(0), history)
+
+
+def advance(objective: HasGains, now: Climb, proposal: Int[Array, " D"]) -> Climb:
+    """Make the proposed changes if the objective rises by them; otherwise half as many are to be tried."""
+    design = jax.nn.one_hot(proposal, now.design.shape[1])
+    num_changed = jnp.sum(jnp.any(design != now.design, axis=1))
+    value, gains = objective.gains(design)
+    better = value > now.value + TOLERANCE * jnp.abs(now.value)
+    size = jnp.where(better, now.size, jnp.minimum(now.size, num_changed) // 2)
+    design, value, gains = (
+        jnp.where(better, new, old) for new, old in zip((design, value, gains), now[:3], strict=True)
+    )
+    step = now.step + 1
+    # Later entries hold the last value.
+    history = jnp.where(jnp.arange(MAX_STEPS + 1) >= step, value, now.history)
+    return Climb(design, value, gains, jnp.where(step < MAX_STEPS, size, 0), step, history)
+
+
+def climb_freely(objective: HasGains, design: Float[Array, "D K"]) -> Climb:
+    """To a design that no change by gains improves, each unit free to get any action. For compiled code."""
+
+    def step(now: Climb) -> Climb:
+        current, best = jnp.argmax(now.design, axis=1), jnp.argmax(now.gains, axis=1)
+        rise = jnp.max(now.gains, axis=1) - jnp.sum(now.gains * now.design, axis=1)
+        # The units with the largest rise, at most `size` of them.
+        rank = jnp.argsort(jnp.argsort(-rise))
+        return advance(objective, now, jnp.where((rise > 0) & (rank < now.size), best, current))
+
+    return jax.lax.while_loop(lambda now: now.size > 0, step, begin(objective, design))
+
+
+_climb_freely, _begin, _advance = lean_jit(climb_freely), lean_jit(begin), lean_jit(advance)
+
+
+def climb(objective: HasGains, design: np.ndarray, rule: Rule | None = None) -> Climb:
+    """From a design (D, K), made to obey the rule, to one that no change by gains improves."""
+    if rule is None:
+        return _climb_freely(objective, jnp.asarray(design, jnp.float32))
+    # The nearest allowed design: what it has counts 1, all else 0.
+    allowed = np.eye(design.shape[1], dtype=np.float32)[rule(np.asarray(design))]
+    now = _begin(objective, jnp.asarray(allowed))
+    while now.size > 0:
+        current = np.argmax(np.asarray(now.design), axis=1)
+        proposal = rule(np.asarray(now.gains, np.float64), current, int(now.size))
+        now = _advance(objective, now, jnp.asarray(proposal))
+    return now
