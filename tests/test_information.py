@@ -7,8 +7,10 @@ import pytest
 
 import cobed
 from cobed.errors import BudgetError, ModelError, ProblemError
-from cobed.information import saturation_warning
+from cobed.information import prepare_measurement, saturation_warning
+from cobed.models import RBF, GaussianProcess
 from cobed.models.linear import linear_information
+from cobed.optimum import Grid
 
 FIRST, SECOND = np.eye(2, dtype=np.float32)
 BEST = np.stack([FIRST, SECOND, SECOND])
@@ -105,3 +107,18 @@ def test_a_design_of_the_wrong_shape_is_refused(linear_problem):
 def test_too_few_contrasts_are_refused(linear_problem):
     with pytest.raises(BudgetError, match="num_contrasts >= 1"):
         cobed.parameter_information(jr.key(0), linear_problem, BEST, num_contrasts=0)
+
+
+def test_a_critic_is_not_evaluated_on_the_pool_it_was_trained_on():
+    """Costly draws are kept in a pool; fresh ones need no second source."""
+    model = GaussianProcess(RBF(0.5), cobed.Box(-1.0, 1.0), 1, 0.1, num_features=8)
+    problem = cobed.Problem(model, np.zeros((2, 1)), np.linspace(-1, 1, 16)[:, None], optimum=Grid(128, 0))
+    budget = cobed.Budget(batch_size=16, settle_batch_size=32, pool_size=64)
+    training, evaluation = (m.simulation.source for m in prepare_measurement(jr.key(0), problem, budget))
+    assert (training.size, evaluation.size) == (64, 32)
+    assert not np.isin(np.asarray(evaluation.max_values), np.asarray(training.max_values)).any()
+
+
+def test_fresh_draws_serve_training_and_evaluation(linear_problem):
+    measurement = prepare_measurement(jr.key(0), linear_problem, BUDGET)
+    assert measurement.training is measurement.evaluation

@@ -46,7 +46,10 @@ EFFORTS = {
         num_worlds=20, num_paper_worlds=0, num_seeds=1, num_draws=2, network=CRITIC,
     ),
     "quick": Effort(
-        Budget(num_steps=800, batch_size=512, settle_steps=0, num_evaluation_batches=1, pool_size=32_768),
+        # A design that moves at 0.05, the default, ends with a smaller bound (5.8 instead of 6.1 nats at n = 100).
+        Budget(
+            num_steps=1_000, batch_size=512, settle_steps=0, num_evaluation_batches=1, pool_size=32_768, design_rate=0.02
+        ),
         Budget(num_steps=300, batch_size=512, settle_steps=0, num_evaluation_batches=8, pool_size=32_768),
         num_worlds=1_000, num_paper_worlds=0, num_seeds=1, num_draws=2, network=CRITIC,
     ),

@@ -23,10 +23,9 @@ from cobed.budget import Budget
 from cobed.critics import Separable
 from cobed.designers.result import DesignResult
 from cobed.errors import StorageError
-from cobed.information import Estimate, information_objective, measure_information
+from cobed.information import Estimate, Measurement, measure_information, prepare_measurement
 from cobed.metrics import Score, Scores, evaluate
 from cobed.models import AbstractModel
-from cobed.objectives import InfoNCE
 from cobed.problem import Problem
 from cobed.progress import Progress, Reporter
 from cobed.reproduce.protocol import paper_scores
@@ -241,7 +240,7 @@ class _Measure:
     def __init__(self, effort: Effort):
         self.effort = effort
         self._owner: tuple[int, int] | None = None
-        self._kept: InfoNCE | None = None
+        self._kept: Measurement | None = None
 
     def __call__(self, key: Key[Array, ""], part: Part, actions: np.ndarray) -> Estimate:
         # The parts are alive as long as the study, so no other problem can have this one's id.
@@ -249,7 +248,7 @@ class _Measure:
         budget = self.effort.critic
         if self._kept is None or self._owner != owner:
             self._kept = None  # freed before the next is made
-            self._owner, self._kept = owner, information_objective(key, part.problem, budget, self.effort.network)
+            self._owner, self._kept = owner, prepare_measurement(key, part.problem, budget, self.effort.network)
         return measure_information(key, self._kept, part.problem.check_actions(actions), budget)
 
 
