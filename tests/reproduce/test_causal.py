@@ -15,6 +15,7 @@ def test_contexts_are_the_same_for_every_number_of_activities():
     assert np.array_equal(causal.make_problem(5, 20).contexts, causal.make_problem(10, 20).contexts)
 
 
+@pytest.mark.slow
 def test_designs_are_scored_under_both_inferences():
     problem = causal.make_problem(2, 30)
     actions = RandomCorners(0.5)(problem, seed=0).actions

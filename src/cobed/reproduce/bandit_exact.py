@@ -80,7 +80,7 @@ class CoordinateExchange(AbstractBaseline):
     """
 
     without: tuple[int, ...] = ()
-    num_starts: int = 2
+    num_starts: int = 4
 
     @property
     def name(self):

@@ -84,8 +84,8 @@ def graph_figure(problem: Problem, actions: np.ndarray, seed: int = 0) -> go.Fig
     world_key, noise_key, posterior_key, penalty_key = jr.split(jr.key(seed), 4)
     world = problem.sample_world(world_key)
     data: Data = run_experiment(noise_key, problem, world, actions)
-    posterior = SpikeAndSlab(512).draw(posterior_key, problem.model, data)
-    lasso = cross_validate(penalty_key, problem, actions).draw(posterior_key, problem.model, data)
+    posterior = SpikeAndSlab(512).posterior(posterior_key, problem.model, data)
+    lasso = cross_validate(penalty_key, problem, actions).posterior(posterior_key, problem.model, data)
     mean = jax.tree.map(lambda draws: draws.mean(axis=0), posterior.params)
     panels = {"True w": world, "Posterior mean": mean, "Lasso": lasso.params[0]}
     figure = make_subplots(rows=len(panels), cols=1, subplot_titles=list(panels), shared_xaxes=True)
