@@ -135,7 +135,7 @@ def test_a_round_is_designed_in_earnest_from_outcomes(start, in_earnest):
     assigned = campaign.recommend(people(5), budget=TINY)
     assert set(assigned["offer"]) <= {"none", "5%", "10%"}
     summary = campaign.rounds()[-1].summary
-    assert summary["method"] == "CO-BED (barber-agakov)"
+    assert summary["method"] == "CO-BED (value)"
     assert np.isfinite(summary["score"][:2]).all()
 
 
