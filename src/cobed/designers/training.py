@@ -12,7 +12,7 @@ from cobed.budget import make_optimiser
 from cobed.compilation import quick_jit
 from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
-from cobed.information import Estimate, evaluate_objective, saturation_warning, settle
+from cobed.information import Estimate, evaluate_objective, on_unseen_draws, saturation_warning, settle
 from cobed.objectives import AbstractObjective, InfoNCE, Trainable
 from cobed.policies import FreeDesign
 from cobed.problem import Problem
@@ -29,17 +29,18 @@ def train(run: Run, objective: AbstractObjective) -> Finish:
     # Work in units of one training step at the design's batch size.
     work = num_starts * (budget.num_steps + (budget.settle_steps if num_starts > 1 else 0))
     run.expect(work + budget.settle_steps * budget.settle_batch_size / budget.batch_size)
+    judge = on_unseen_draws(jr.fold_in(run.setup_key, 1), objective, budget)
     starts: list[StartRecord] = []
     networks: list[PyTree] = []
     for index in range(num_starts):
-        found = _start(run, objective, index, any_before=bool(starts))
+        found = _start(run, objective, judge, index, any_before=bool(starts))
         if found is not None:
             starts.append(found[0])
             networks.append(found[1])
         if run.interrupted:
             break
     chosen = max(range(len(starts)), key=lambda i: starts[i].score.value)
-    score, warnings = _measure(run, objective, starts[chosen], networks[chosen])
+    score, warnings = _measure(run, objective, judge, starts[chosen], networks[chosen])
     return Finish(starts[chosen], score, starts, warnings)
 
 
@@ -52,7 +53,9 @@ def _initial(
     return Trainable(design, objective.initial_network(network_key))
 
 
-def _start(run: Run, objective: AbstractObjective, index: int, any_before: bool) -> tuple[StartRecord, PyTree] | None:
+def _start(
+    run: Run, objective: AbstractObjective, judge: AbstractObjective, index: int, any_before: bool
+) -> tuple[StartRecord, PyTree] | None:
     """Train from one random start and measure the design it ends in. None where it was interrupted at once."""
     budget, num_starts = run.budget, run.budget.num_starts or 1
     design_key, network_key, train_key, settle_key = jr.split(jr.fold_in(run.start_key, index), 4)
@@ -84,13 +87,13 @@ def _start(run: Run, objective: AbstractObjective, index: int, any_before: bool)
         # Small batches are enough to rank the starts.
         network = _settle(run, objective, settle_key, name, actions, network, f"start{index}-settle", budget.batch_size)
     # Every start is judged on the same draws.
-    score = evaluate_objective(jr.fold_in(run.evaluation_key, 0), objective, actions, network, budget)
+    score = evaluate_objective(jr.fold_in(run.evaluation_key, 0), judge, actions, network, budget)
     run.seconds_evaluation += time.perf_counter() - started
     return StartRecord(trained.history + np.float32(objective.offset[0]), np.asarray(actions), score), network
 
 
 def _measure(
-    run: Run, objective: AbstractObjective, record: StartRecord, network: PyTree
+    run: Run, objective: AbstractObjective, judge: AbstractObjective, record: StartRecord, network: PyTree
 ) -> tuple[Estimate, list[str]]:
     """The score of the start that was kept: network settled on large batches, draws that did not choose it."""
     started = time.perf_counter()
@@ -100,14 +103,14 @@ def _measure(
         network = _settle(
             run, objective, settle_key, "chosen design", actions, network, "settle", budget.settle_batch_size
         )
-    score = evaluate_objective(measure_key, objective, actions, network, budget)
+    score = evaluate_objective(measure_key, judge, actions, network, budget)
     warnings = []
     if isinstance(objective, InfoNCE):
         while is_saturated(score.value, budget.settle_batch_size) and budget.settle_batch_size < MAX_CONTRASTS:
             # The critic scores pairs, so it serves any number of contrasts.
             size = min(4 * budget.settle_batch_size, MAX_CONTRASTS)
             budget = budget.replace(settle_batch_size=size, num_evaluation_batches=4)
-            score = evaluate_objective(measure_key, objective, actions, network, budget)
+            score = evaluate_objective(measure_key, judge, actions, network, budget)
         warning = saturation_warning(score, budget.settle_batch_size)
         warnings = [warning] if warning else []
     run.seconds_evaluation += time.perf_counter() - started

@@ -128,6 +128,16 @@ class AbstractSimulated(AbstractObjective):
         )
 
 
+def largest(values: Float[Array, "... K"]) -> Float[Array, "..."]:
+    """The maximum over the last axis, whose gradient goes to one entry.
+
+    That of `jnp.max` looks for the entries equal to it; compiled, they may be computed twice with different rounding, and
+    where none is equal it is not a number.
+    """
+    best = jnp.argmax(jax.lax.stop_gradient(values), axis=-1)
+    return jnp.sum(values * jax.nn.one_hot(best, values.shape[-1]), axis=-1)
+
+
 def action_rewards(problem: Problem, psi: Params) -> Float[Array, "T K"]:
     """The mean reward of every discrete action at every target in one world."""
     rows = jnp.asarray(problem.model.action_space.enumerate_discrete())

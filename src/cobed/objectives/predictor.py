@@ -17,7 +17,7 @@ import numpy as np
 from cobed.linalg import whitener
 from cobed.models.base import AbstractModel
 from cobed.models.predictor import PredictorBelief, predictor_features
-from cobed.objectives.base import AbstractObjective
+from cobed.objectives.base import AbstractObjective, largest
 from cobed.objectives.value import normal_points
 from cobed.policies import Temperature
 from cobed.types import Array, Float, Key
@@ -122,7 +122,7 @@ class PredictorValue(AbstractObjective):
             moved = jnp.einsum("tkp,np->ntk", self.rows @ _root(jnp.eye(size) - white.T @ white, 1.0), self.points)
         later = self.belief.expected(self.means + moved, after)
         now = self.belief.expected(self.means, before)
-        return jnp.mean(_largest(later) - _largest(now))
+        return jnp.mean(largest(later) - largest(now))
 
     def initial_network(self, key):
         return None
@@ -147,16 +147,6 @@ def _candidates(space) -> np.ndarray:
         return space.enumerate_discrete()
     axes = [np.linspace(low, high, GRID.get(space.dim, 3)) for low, high in zip(space.low, space.high, strict=True)]
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, space.dim).astype(np.float32)
-
-
-def _largest(values: Float[Array, "... K"]) -> Float[Array, "..."]:
-    """The maximum over the last axis, whose gradient goes to one entry.
-
-    That of `jnp.max` looks for the entries equal to it; compiled, they may be computed twice with different rounding, and
-    where none is equal it is not a number.
-    """
-    best = jnp.argmax(jax.lax.stop_gradient(values), axis=-1)
-    return jnp.sum(values * jax.nn.one_hot(best, values.shape[-1]), axis=-1)
 
 
 def _root(cov: Float[Array, "K K"], scale: Float[Array, ""] | float) -> Float[Array, "K K"]:

@@ -19,7 +19,7 @@ from scipy.stats import qmc
 from cobed.linalg import whitener
 from cobed.models.base import HasPosteriorMean
 from cobed.models.gaussian import LinearBelief, unraveller
-from cobed.objectives.base import AbstractObjective, action_rewards
+from cobed.objectives.base import AbstractObjective, action_rewards, largest
 from cobed.optimum import is_linear_in_action
 from cobed.policies import Temperature
 from cobed.problem import Problem
@@ -156,7 +156,7 @@ def _value_of_choices(
     roots = cov @ jnp.swapaxes(jax.vmap(whitener)(cov), 1, 2)
     # Above the best mean of now: the differences between designs are small beside the rewards.
     above = (means - means.max(axis=1, keepdims=True))[None] + jnp.einsum("tkl,nl->ntk", roots, points)
-    return jnp.mean(jnp.max(above, axis=-1))
+    return jnp.mean(largest(above))
 
 
 def normal_points(num: int, dim: int) -> np.ndarray:

@@ -221,6 +221,8 @@ def make_page(folder: Folder, records: list[Record], observed: Mapping[str, Data
     page.figure(curves_figure({f"{r.setting['data']}, n = {r.setting['n']}": r for r in trained}))
     climbed = {f"{r.setting['data']}, n = {r.setting['n']}": r for r in ours if r.seed == 0}
     page.figure(
-        curves_figure(climbed).update_layout(title="CO-BED", yaxis_title="value of the experiment, mean of all starts")
+        curves_figure(climbed).update_layout(
+            title="CO-BED", yaxis_title="value of the experiment, the start that was kept"
+        )
     )
     return page
