@@ -70,7 +70,7 @@ def random_designs(request, monkeypatch):
     if "in_earnest" in request.fixturenames:
         return
 
-    def draw(spec, model, posterior, batch, targets, seed, budget=None, progress=None):
+    def draw(spec, model, posterior, batch, targets, seed, budget=None, progress=None, rule=None):
         assert np.isfinite(batch.contexts).all()
         assert np.isfinite(targets).all()
         keys = jr.split(jr.key(seed), len(batch.contexts))
