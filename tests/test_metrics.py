@@ -58,6 +58,7 @@ def test_batches_do_not_change_the_scores(problem):
     np.testing.assert_allclose(one.regret.per_world, many.regret.per_world, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_continuous_example_is_scored_by_smc():
     """Ten rows tell more about the best actions than two do, and no regret is negative but by rounding."""
     problems = [Problem(ContinuousExample(), continuous.contexts(n), continuous.targets(6)) for n in (2, 10)]

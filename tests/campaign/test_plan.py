@@ -125,7 +125,8 @@ def test_what_cannot_be_planned_is_said(sizes, num_worlds, message):
         plan_of(NORMAL, sizes, num_worlds)
 
 
-@pytest.mark.parametrize("likelihood", ["bernoulli", pytest.param("poisson", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("likelihood", ["bernoulli", "poisson"])
 def test_binary_outcomes_and_counts_are_planned_too(likelihood):
     plan = plan_of(SPEC.format(likelihood=f'"{likelihood}"'), [8], 20)
     assert plan.sizes[0].designed[0] >= 0

@@ -114,6 +114,7 @@ def test_few_outcomes_leave_the_lengths_of_the_spec(tmp_path):
     campaign.close()
 
 
+@pytest.mark.slow
 def test_a_process_is_planned_from_its_outcomes(tmp_path):
     campaign = begin(tmp_path, OPTIONS)
     table, mailed, _, noise = history()

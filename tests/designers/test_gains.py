@@ -97,6 +97,7 @@ def test_known_options_are_not_tried():
     assert result.actions.sum(axis=0)[0] < 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outcome", ["bernoulli", "poisson"])
 def test_numbers_are_designed_by_the_same_value(outcome):
     features = LinearFeatures(cobed.Box(0.0, 1.0), 1)

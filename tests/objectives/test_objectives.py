@@ -47,6 +47,7 @@ def measured(problem, actions, name, num_steps=0):
     return evaluate_objective(jr.key(3), objective, jnp.asarray(actions), network, BUDGET)
 
 
+@pytest.mark.slow
 def test_sixty_nats_are_measured_by_moments_and_densities_and_saturate_contrasts():
     problem, actions, exact = nats_problem()
     assert 55 < exact < 65

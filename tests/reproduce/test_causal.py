@@ -24,6 +24,7 @@ def test_designs_are_scored_under_both_inferences():
     assert all({"regret", "mse_m", "mse_a"} == set(metrics) for metrics in scores.values())
 
 
+@pytest.mark.slow
 def test_the_graph_is_shown_beside_what_was_learned_of_it():
     problem = causal.make_problem(2, 60)
     figure = graph_figure(problem, RandomCorners(0.5)(problem, seed=0).actions)
