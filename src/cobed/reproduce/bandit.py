@@ -27,8 +27,8 @@ SIZES = (2, 5, *range(10, 61, 5))
 NOISE, MORE_NOISE = 0.1, 1.0
 # What training a critic costs beside the closed forms of 30 units.
 CRITIC_WORK = 50.0
-# Of CO-BED's exchange: with two, one in a few designs of two units ended at a poor place.
-EXCHANGE_STARTS = 4
+# Of CO-BED's exchange. With two, one in a few designs of two units ended at a poor place; larger ones do not.
+EXCHANGE_STARTS, SMALL_SIZE, SMALL_STARTS = 2, 4, 8
 
 EFFORTS = {
     "smoke": Effort(BUDGETS["smoke"], BUDGETS["smoke"], num_worlds=0, num_paper_worlds=0, num_seeds=2),
@@ -90,6 +90,7 @@ def make_parts(budget: str, effort: Effort, num_seeds: int) -> list[Part]:
         parts += [_supervised_part(noise, seed) for seed in range(num_seeds)]
         for size in sizes:
             setting = {"D": size, "noise": noise}
+            starts = SMALL_STARTS if size <= SMALL_SIZE else EXCHANGE_STARTS
             for seed in range(num_seeds):
                 problem = make_problem(jr.key(seed), size, noise)
                 informative = noise == NOISE and size in plan.critic_sizes and seed < plan.critic_seeds
@@ -97,7 +98,7 @@ def make_parts(budget: str, effort: Effort, num_seeds: int) -> list[Part]:
                     Part, setting=setting, seed=seed, problem=problem, scores=exact_scores, informative=informative
                 )
                 work = size / 30 + CRITIC_WORK * informative
-                ours = functools.partial(design, budget=effort.design.replace(num_starts=EXCHANGE_STARTS))
+                ours = functools.partial(design, budget=effort.design.replace(num_starts=starts))
                 parts += [make(d.name, design=d, work=work) for d in (*BASELINES, *OPTIMA)]
                 parts.append(make("CO-BED", design=ours, trains=True, work=size / 10 + CRITIC_WORK * informative))
                 if noise == NOISE and size in plan.infonce_sizes and seed < plan.infonce_seeds:
