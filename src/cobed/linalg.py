@@ -47,6 +47,13 @@ def _whitener_jvp(primals, tangents):
     return white, -lower @ white
 
 
+def lower_root(matrix: Float[Array, "N N"], raised: Float[Array, ""] | float) -> Float[Array, "N N"]:
+    """L with L L^T = matrix + raised I, lower triangular; `raised` lifts a singular matrix above its rounding error."""
+    positive = matrix + raised * jnp.eye(matrix.shape[0])
+    # L = M W^T for W M W^T = I
+    return positive @ whitener(positive).T
+
+
 def log_det(matrix: Float[Array, "N N"]) -> Float[Array, ""]:
     """log det of a positive definite matrix."""
     return -2 * jnp.sum(jnp.log(jnp.diagonal(whitener(matrix))))

@@ -1,5 +1,6 @@
 """Telling people how far long work has come and how long it will still take."""
 
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +19,18 @@ class Progress(NamedTuple):
 
 
 Reporter = Callable[[Progress], None]
+
+
+def within(stage: str, seconds_left: float, progress: Reporter | None) -> Reporter | None:
+    """A reporter for inner work, that speaks of the `stage` it belongs to and of the time left for the whole."""
+    if progress is None:
+        return None
+
+    def report(inner: Progress) -> None:
+        total = inner.seconds_left if math.isnan(seconds_left) else max(seconds_left, inner.seconds_left)
+        progress(inner._replace(stage=f"{stage}, {inner.stage}", seconds_left=total))
+
+    return report
 
 
 class Clock:

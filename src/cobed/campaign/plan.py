@@ -44,7 +44,7 @@ from cobed.models.base import AbstractModel
 from cobed.models.conditioned import condition
 from cobed.models.gaussian_process import GaussianProcess
 from cobed.problem import Problem
-from cobed.progress import Progress, Reporter
+from cobed.progress import Progress, Reporter, within
 from cobed.storage import write_whole
 
 # Sizes by default: the number of rows and so many halvings of it, none below the smallest.
@@ -181,7 +181,7 @@ def make_plan(
             continue
         stage = f"{size:,} units"
         pace = (time.perf_counter() - started) / work if work else float("nan")
-        reporter = None if progress is None else _within(progress, stage, pace * left)
+        reporter = None if progress is None else within(stage, pace * left, _unfinished(progress))
         found = _one_size(spec, known, shuffled[:size], aims, num_worlds, seed, spent, reporter)
         done[size] = found
         work, left = work + COMPILING + size, left - COMPILING - size
@@ -309,13 +309,6 @@ def _write(path: Path | None, mark: str, done: dict[int, Size]) -> None:
     write_whole(path, lambda file: file.write(json.dumps(document, indent=1).encode()))
 
 
-def _within(progress: Reporter, stage: str, left: float) -> Reporter:
-    """A reporter for the inner work of one size, that speaks of the whole plan."""
-
-    def report(inner: Progress) -> None:
-        total = inner.seconds_left if np.isnan(left) else max(left, inner.seconds_left)
-        # The end of a design is not the end of the plan.
-        step = min(inner.step, inner.num_steps - 1)
-        progress(inner._replace(stage=f"{stage}, {inner.stage}", step=step, seconds_left=total))
-
-    return report
+def _unfinished(progress: Reporter) -> Reporter:
+    """A reporter for the inner work of one size: the end of a design is not the end of the plan."""
+    return lambda inner: progress(inner._replace(step=min(inner.step, inner.num_steps - 1)))

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from scipy.stats import chi2
 
 from cobed.errors import ProblemError
@@ -20,6 +19,7 @@ from cobed.inference.base import AbstractSampler, Draws, data_log_likelihood, ef
 from cobed.inference.importance import MAX_PARETO_K, MIN_ESS, pareto_k
 from cobed.linalg import whitener
 from cobed.models.base import HasGaussianPrior, HasLogPrior
+from cobed.models.gaussian import unraveller
 from cobed.types import Array, Float
 
 # Degrees of freedom of the proposal: tails heavier than a Gaussian prior's, at a loss of about a tenth of the draws.
@@ -52,7 +52,7 @@ class Laplace(AbstractSampler):
 
     def draw(self, key, model, data):
         mean, cov = model.prior_moments()  # pyright: ignore[reportAttributeAccessIssue]
-        unravel = ravel_pytree(model.sample_prior(key))[1]
+        unravel = unraveller(model)
 
         def log_density(flat: Float[Array, " P"]) -> Float[Array, ""]:
             psi = unravel(flat)

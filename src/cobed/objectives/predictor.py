@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from cobed.linalg import whitener
+from cobed.linalg import lower_root, whitener
 from cobed.models.base import AbstractModel
 from cobed.models.predictor import PredictorBelief, predictor_features
 from cobed.objectives.base import AbstractObjective, largest
@@ -117,9 +117,13 @@ class PredictorValue(AbstractObjective):
         if self.units is not None:
             # The K means at one target move with this covariance; K is small.
             moves = self.rows @ jnp.swapaxes(self.rows, 1, 2) - left @ jnp.swapaxes(left, 1, 2)
-            moved = jnp.einsum("tkl,nl->ntk", jax.vmap(_root)(moves, jnp.max(before, axis=1)), self.points)
+            moved = jnp.einsum(
+                "tkl,nl->ntk", jax.vmap(lower_root)(moves, _rounding(jnp.max(before, axis=1))), self.points
+            )
         else:
-            moved = jnp.einsum("tkp,np->ntk", self.rows @ _root(jnp.eye(size) - white.T @ white, 1.0), self.points)
+            moved = jnp.einsum(
+                "tkp,np->ntk", self.rows @ lower_root(jnp.eye(size) - white.T @ white, _rounding(1.0)), self.points
+            )
         later = self.belief.expected(self.means + moved, after)
         now = self.belief.expected(self.means, before)
         return jnp.mean(largest(later) - largest(now))
@@ -149,8 +153,6 @@ def _candidates(space) -> np.ndarray:
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, space.dim).astype(np.float32)
 
 
-def _root(cov: Float[Array, "K K"], scale: Float[Array, ""] | float) -> Float[Array, "K K"]:
-    """L with L L^T = cov, a difference of matrices of size `scale`, raised above its rounding error."""
-    cov = cov + (4e-6 * scale + 1e-12) * jnp.eye(cov.shape[0])
-    # L = C W^T for W C W^T = I
-    return cov @ whitener(cov).T
+def _rounding(scale: Float[Array, "..."] | float) -> Float[Array, "..."] | float:
+    """What lifts a difference of matrices of size `scale` above its rounding error."""
+    return 4e-6 * scale + 1e-12

@@ -16,7 +16,7 @@ from jax.scipy.stats import norm
 from scipy.stats import norm as normal
 from scipy.stats import qmc
 
-from cobed.linalg import whitener
+from cobed.linalg import lower_root
 from cobed.models.base import HasPosteriorMean
 from cobed.models.gaussian import LinearBelief, unraveller
 from cobed.objectives.base import AbstractObjective, action_rewards, largest
@@ -150,10 +150,8 @@ def _value_of_choices(
 ) -> Float[Array, ""]:
     """E max_k of Gaussian vectors, above the largest mean, averaged over the targets."""
     cov = jnp.einsum("dtk,dtl->tkl", moves, moves)
-    scale = jnp.max(jnp.diagonal(cov, axis1=1, axis2=2), axis=1)[:, None, None] + 1e-12
-    cov += 1e-6 * scale * jnp.eye(means.shape[1])
-    # L = C W^T for W C W^T = I
-    roots = cov @ jnp.swapaxes(jax.vmap(whitener)(cov), 1, 2)
+    scales = jnp.max(jnp.diagonal(cov, axis1=1, axis2=2), axis=1) + 1e-12
+    roots = jax.vmap(lower_root)(cov, 1e-6 * scales)
     # Above the best mean of now: the differences between designs are small beside the rewards.
     above = (means - means.max(axis=1, keepdims=True))[None] + jnp.einsum("tkl,nl->ntk", roots, points)
     return jnp.mean(largest(above))

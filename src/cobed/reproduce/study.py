@@ -27,7 +27,7 @@ from cobed.information import Estimate, Measurement, measure_information, prepar
 from cobed.metrics import Score, Scores, evaluate
 from cobed.models import AbstractModel
 from cobed.problem import Problem
-from cobed.progress import Progress, Reporter
+from cobed.progress import Progress, Reporter, within
 from cobed.reproduce.protocol import paper_scores
 from cobed.storage import write_whole
 from cobed.types import Array, Key
@@ -218,7 +218,7 @@ def run_study(parts: list[Part], folder: Folder, effort: Effort, progress: Repor
             if record is None:
                 started = time.perf_counter()
                 stage = f"{folder.experiment}, part {index + 1} of {len(parts)}: {part.name}"
-                record = _run_part(part, folder, effort, measure, _within(stage, left, progress))
+                record = _run_part(part, folder, effort, measure, within(stage, left, progress))
                 folder.save(part, record)
                 seconds += time.perf_counter() - started
                 work_done, work_left = work_done + part.work, work_left - part.work
@@ -299,18 +299,6 @@ def per_world(scores: Scores) -> dict[str, np.ndarray]:
 def _error(score: Score) -> float | None:
     """The standard error over worlds; None where a closed form has none."""
     return score.standard_error if score.num_worlds > 1 else None
-
-
-def _within(stage: str, left: float, progress: Reporter | None) -> Reporter | None:
-    """A reporter for the inner work of a part, that speaks of the whole study."""
-    if progress is None:
-        return None
-
-    def report(inner: Progress) -> None:
-        total = inner.seconds_left if np.isnan(left) else max(left, inner.seconds_left)
-        progress(inner._replace(stage=f"{stage}, {inner.stage}", seconds_left=total))
-
-    return report
 
 
 @functools.cache
