@@ -20,6 +20,7 @@ def test_an_unknown_budget_is_answered_with_the_known_ones():
         ({"batch_size": 0.5}, "batch_size must be a whole number"),
         ({"num_starts": 0}, "num_starts must be a whole number of at least 1"),
         ({"settle_steps": -1}, "settle_steps must be a whole number of at least 0"),
+        ({"warm_steps": 0.5}, "warm_steps must be a whole number of at least 0"),
         ({"pool_size": 10}, "pool_size .* must hold at least one batch"),
         ({"optimiser": "sgd"}, "must be 'muon' or 'adam'"),
         ({"schedule": "none"}, "'cosine' or 'exponential'"),

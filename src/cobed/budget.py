@@ -35,11 +35,13 @@ class Budget:
     where an action has a discrete part, else 1. The design rests for the first `design_delay` of the steps (None: 0.2 with
     discrete parts, else 0), until the critic's gradients mean something. A step simulates `batch_size` experiments, shared
     out over `num_samples` of the design (None: 4 where it is random, else 1). `design_rate` None is 0.1 for logits, 0.05 else.
-    Objectives without a network take `closed_form_steps`, from 16 starts where `num_starts` is None.
+    Objectives without a network take `closed_form_steps`, from 16 starts where `num_starts` is None. Those with one begin at a
+    design by second moments where actions are numbers, found in `warm_steps`; the other starts are random.
     """
 
     num_steps: int = 1_500
     closed_form_steps: int = 400
+    warm_steps: int = 200
     batch_size: int = 1_024
     num_starts: int | None = None
     settle_steps: int = 600
@@ -66,8 +68,10 @@ class Budget:
             value, least = getattr(self, field), 2 if field in ("batch_size", "settle_batch_size") else 1
             if not (value is None and field == "num_starts") and not (isinstance(value, int) and value >= least):
                 raise BudgetError(f"Budget.{field} must be a whole number of at least {least}, got {value!r}.")
-        if not (isinstance(self.settle_steps, int) and self.settle_steps >= 0):
-            raise BudgetError(f"Budget.settle_steps must be a whole number of at least 0, got {self.settle_steps!r}.")
+        for field in ("warm_steps", "settle_steps"):
+            value = getattr(self, field)
+            if not (isinstance(value, int) and value >= 0):
+                raise BudgetError(f"Budget.{field} must be a whole number of at least 0, got {value!r}.")
         largest = max(self.batch_size, self.settle_batch_size)
         if self.pool_size < largest:
             raise BudgetError(f"Budget.pool_size ({self.pool_size:,}) must hold at least one batch of {largest:,}.")
@@ -105,13 +109,13 @@ class Budget:
 
 BUDGETS = {
     "smoke": Budget(
-        num_steps=100, closed_form_steps=40, batch_size=128, num_starts=1, settle_steps=50, settle_batch_size=256,
+        num_steps=100, closed_form_steps=40, warm_steps=20, batch_size=128, num_starts=1, settle_steps=50, settle_batch_size=256,
         num_evaluation_batches=4,
     ),
     "quick": Budget(),
     "paper": Budget(
-        num_steps=50_000, batch_size=2_048, num_starts=1, settle_steps=5_000, num_evaluation_batches=64, optimiser="adam",
-        schedule="exponential", critic_rate=1e-3, design_rate=1e-2, design_delay=0.0,
+        num_steps=50_000, warm_steps=0, batch_size=2_048, num_starts=1, settle_steps=5_000, num_evaluation_batches=64,
+        optimiser="adam", schedule="exponential", critic_rate=1e-3, design_rate=1e-2, design_delay=0.0,
         num_samples=1, temperature=Temperature(2.0, 0.5, 5, 0.2),
     ),
 }  # fmt: skip

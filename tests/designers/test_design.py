@@ -185,6 +185,66 @@ def test_progress_counts_every_stage_and_the_time_left(linear_problem):
     assert all(progress.seconds_left >= 0 for progress in heard)
 
 
+def lever_problem():
+    """Experiments measure a coefficient each, the more the further the action is pulled; targets want both."""
+
+    def features(context, action):
+        return jnp.where(context[0] > 0.5, context[1:], action[0] * context[1:])
+
+    model = cobed.models.LinearGaussian(features, np.zeros(2), np.ones(2), cobed.Box(-2.0, 2.0), 3, 1.0)
+    rows = np.eye(2)
+    return cobed.Problem(model, np.insert(rows, 0, 0.0, axis=1), np.insert(rows, 0, 1.0, axis=1))
+
+
+def test_a_design_of_numbers_begins_at_a_good_one():
+    """One step of the critic moves the design by little: what it tells exactly, it told at its start."""
+    problem, heard = lever_problem(), []
+    budget = TINY.replace(num_steps=1, warm_steps=100, batch_size=256)
+
+    def exact(budget, **options):
+        actions = quick(problem, budget=budget, **options).actions
+        return linear_information(problem.model, problem.contexts, actions, np.eye(2))
+
+    # Both levers pulled as far as they go: 1/2 ln(1 + 4) each.
+    assert exact(budget, progress=heard.append) > 0.93 * np.log(5)
+    assert exact(budget.replace(warm_steps=0)) < 0.9 * np.log(5)
+    assert heard[0].stage == "warm start, start 1 of 4: design"
+    assert heard[-1].stage == "chosen design: network"
+    assert heard[-1].seconds_left == 0
+
+
+@pytest.mark.parametrize("when", [1, 5, 6])
+def test_a_design_killed_in_its_warm_start_or_after_resumes_to_the_same_result(tmp_path, when):
+    problem, budget, seen = lever_problem(), TINY.replace(warm_steps=20), []
+    whole = quick(problem, budget=budget)
+
+    def dies(progress):
+        seen.append(progress)
+        if len(seen) == when:
+            raise Killed
+
+    with pytest.raises(Killed):
+        quick(problem, budget=budget, progress=dies, checkpoint=tmp_path)
+    resumed = quick(problem, budget=budget, checkpoint=tmp_path)
+    np.testing.assert_array_equal(whole.actions, resumed.actions)
+    assert whole.information == resumed.information
+
+
+@pytest.mark.parametrize("chunk", [1, 5])
+def test_ctrl_c_in_the_warm_start_leaves_nothing(monkeypatch, chunk):
+    run_chunk, calls = ascent._run_chunk, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == chunk:
+            raise KeyboardInterrupt
+        return run_chunk(*arguments)
+
+    monkeypatch.setattr(ascent, "_run_chunk", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        quick(lever_problem(), budget=TINY.replace(warm_steps=20))
+
+
 @pytest.mark.slow
 def test_a_saturated_bound_is_measured_again_with_more_contrasts():
     """Four coefficients measured almost exactly: 18 nats, of which batches of 16 can show log 16 = 2.8."""

@@ -1,5 +1,6 @@
 """Designs by objectives without a network: many starts, the poor ones dropped early; exchange of actions."""
 
+import itertools
 import time
 from typing import Any
 
@@ -13,10 +14,13 @@ from cobed.budget import Budget, make_optimiser
 from cobed.compilation import lean_jit, quick_jit
 from cobed.designers.baselines import RandomUniform, Thompson
 from cobed.designers.gains import Rule, exchange_together
+from cobed.designers.local_penalisation import LEVI, UCBLocalPenalisation, has_moments
 from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
+from cobed.errors import NoDensityError
 from cobed.information import Estimate, estimate
-from cobed.objectives import AbstractObjective, FixedDesign, HasGains, Trainable
+from cobed.models.gaussian import num_params
+from cobed.objectives import AbstractObjective, AbstractSimulated, FixedDesign, HasGains, Trainable, by_second_moments
 from cobed.optimum import is_linear_in_action
 from cobed.policies import FreeDesign
 from cobed.problem import Problem
@@ -28,6 +32,8 @@ CLOSED_FORM_STARTS, MANY_NUMBERS = 16, 500
 # Of all starts, this share goes on after this share of the steps.
 KEPT = 0.25
 FIRST_SHARE = 0.25
+# Starts of the short climb that finds where an objective with a network begins.
+WARM_STARTS = 4
 # Sweeps of the exchange before it is stopped; it mostly ends by itself after three or four.
 MAX_SWEEPS = 30
 # Above so many pairs of unit and action a sweep takes too long.
@@ -57,8 +63,11 @@ def search(run: Run, objective: AbstractObjective, num_starts: int | None, rule:
             best = [found[i][0] for i in order[: max(1, round(KEPT * len(found)))]]
             found = _exchange(run, search_key, objective, jnp.stack(best))
     else:
-        find = _exchange if can_exchange(problem) else _climb
-        found = find(run, search_key, objective, first)
+        found = (
+            _exchange(run, search_key, objective, first)
+            if can_exchange(problem)
+            else _climb(run, search_key, objective, first, run.budget.closed_form_steps)
+        )
     designs, histories = zip(*found, strict=True)
     run.seconds_design += time.perf_counter() - started
     started = time.perf_counter()
@@ -75,27 +84,67 @@ def search(run: Run, objective: AbstractObjective, num_starts: int | None, rule:
     return Finish(best, score, records, [])
 
 
+def warm_start(run: Run, objective: AbstractObjective) -> Float[Array, "D A"] | None:
+    """Where an objective with a network begins: the best design by second moments of the same simulated experiments.
+
+    None where there is none: the budget has no steps for it, actions are named, the objective does not simulate, or m* has no
+    density.
+    """
+    problem, num_steps = run.problem, run.budget.warm_steps
+    space = problem.model.action_space
+    named = len(space.continuous) < space.dim
+    if num_steps == 0 or named or not isinstance(objective, AbstractSimulated):
+        return None
+    started = time.perf_counter()
+    # Other branches of these keys draw the random starts and judge them.
+    moment_key, start_key, climb_key = jr.split(jr.fold_in(run.setup_key, 2), 3)
+    try:
+        moments = by_second_moments(moment_key, objective, num_params(problem.model))
+    except NoDensityError:
+        return None
+    run.follow(moments)
+    designs = initial_designs(start_key, problem, WARM_STARTS)
+    found = [design for design, _ in _climb(run, climb_key, moments, designs, num_steps, "warm start, ")]
+    if run.interrupted:
+        # Nothing is known yet about these designs in terms of the objective.
+        raise KeyboardInterrupt
+    ranks = scores(moment_key, moments, found, run.budget)
+    run.follow(objective)
+    run.seconds_design += time.perf_counter() - started
+    return jnp.asarray(found[int(np.argmax(ranks))])
+
+
 def initial_designs(key: Key[Array, ""], problem: Problem, num_designs: int) -> Float[Array, "S D A"]:
-    """Half of them random, half by Thompson sampling: a draw of the prior for each unit, and the best action in it."""
-    designers = [Thompson(problem.optimum), RandomUniform()]
-    keys = jr.split(key, num_designs)
-    return jnp.stack([designers[i % 2].actions(keys[i], problem) for i in range(num_designs)])
+    """Half of them random, half by Thompson sampling: a draw of the prior for each unit, and the best action in it.
+
+    Where moments of rewards are known and units few, the first two are those of the baselines that keep units apart.
+    """
+    sampled = itertools.cycle([Thompson(problem.optimum), RandomUniform()])
+    few = problem.num_contexts * problem.action_dim <= MANY_NUMBERS
+    apart = [LEVI(penalised=True), UCBLocalPenalisation()] if few and has_moments(problem.model) else []
+    designers = itertools.chain(apart, sampled)
+    return jnp.stack([next(designers).actions(k, problem) for k in jr.split(key, num_designs)])
 
 
 def _climb(
-    run: Run, key: Key[Array, ""], objective: AbstractObjective, designs: Float[Array, "S D A"]
+    run: Run,
+    key: Key[Array, ""],
+    objective: AbstractObjective,
+    designs: Float[Array, "S D A"],
+    num_steps: int,
+    stage: str = "",
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Gradient ascent from every design for a share of the steps, then from the best of them. Designs with histories."""
     problem, budget = run.problem, run.budget
     space = problem.model.action_space
     score_key, *keys = jr.split(key, 3)
-    first = max(1, round(FIRST_SHARE * budget.closed_form_steps))
-    rounds = [(first, len(designs)), (budget.closed_form_steps - first, max(1, round(KEPT * len(designs))))]
-    if len(designs) == 1 or first == budget.closed_form_steps:
-        rounds = [(budget.closed_form_steps, len(designs))]
-    run.expect(sum(num_steps * num_kept for num_steps, num_kept in rounds))
+    first = max(1, round(FIRST_SHARE * num_steps))
+    rounds = [(first, len(designs)), (num_steps - first, max(1, round(KEPT * len(designs))))]
+    if len(designs) == 1 or first == num_steps:
+        rounds = [(num_steps, len(designs))]
+    run.expect(sum(steps * num_kept for steps, num_kept in rounds))
     climbs = [(design, np.zeros(0, np.float32)) for design in jax.vmap(jax.vmap(space.to_raw))(designs)]
-    for number, (num_steps, num_kept) in enumerate(rounds):
+    for number, (steps, num_kept) in enumerate(rounds):
         if len(climbs) > num_kept:
             ranks = scores(score_key, objective, [_hardened(space, raw) for raw, _ in climbs], budget)
             climbs = [climbs[i] for i in np.argsort(-ranks)[:num_kept]]
@@ -105,10 +154,10 @@ def _climb(
                     keys[number],
                     objective,
                     Trainable(FreeDesign(space, raw), None),
-                    make_optimiser(budget, num_steps),
-                    num_steps,
+                    make_optimiser(budget, steps),
+                    steps,
                     name=f"round{number}-start{index}",
-                    on_chunk=run.report(f"start {index + 1} of {num_kept}: design", num_steps),
+                    on_chunk=run.report(f"{stage}start {index + 1} of {num_kept}: design", steps),
                     checkpoint=run.checkpoint,
                 )
             except KeyboardInterrupt:

@@ -114,10 +114,15 @@ class UCBLocalPenalisation(AbstractScored):
         return jax.nn.softplus(ExactUCB(alpha=self.alpha).scores(model, contexts, actions))
 
 
+def has_moments(model: Any) -> bool:
+    """Whether rewards and outcomes are jointly Gaussian, with moments that the model tells."""
+    return isinstance(model, HasRewardMoments) and isinstance(model, AbstractGaussianModel)
+
+
 def require_moments(problem: Problem, name: str) -> Any:
     """The problem's model, where its rewards and outcomes are jointly Gaussian; otherwise `ProblemError`."""
     model = problem.model
-    if not isinstance(model, HasRewardMoments) or not isinstance(model, AbstractGaussianModel):
+    if not has_moments(model):
         raise ProblemError(
             f"{name} computes with covariances of rewards, which {type(model).__name__} does not give. It needs a "
             "cobed.models.GaussianProcess, or a model with Gaussian noise and the methods `moments` and `covariance`."

@@ -49,9 +49,13 @@ class Run:
     def choose(self, objective: ObjectiveName | AbstractObjective, about: About, network: Any) -> Choice:
         started = time.perf_counter()
         choice = choose_objective(self.setup_key, self.problem, self.budget, objective, about, network)
-        self.unit, self._offset = choice.objective.unit, choice.objective.offset[0]
+        self.follow(choice.objective)
         self.seconds_design += time.perf_counter() - started
         return choice
+
+    def follow(self, objective: AbstractObjective) -> None:
+        """From now on `report` tells values of this objective."""
+        self.unit, self._offset = objective.unit, objective.offset[0]
 
     def expect(self, work: float) -> None:
         """So much work is ahead, in the units that `report` counts."""

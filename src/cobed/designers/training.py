@@ -2,6 +2,7 @@
 
 import time
 
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -10,6 +11,7 @@ from cobed.ascent import ascend
 from cobed.bounds import is_saturated
 from cobed.budget import make_optimiser
 from cobed.compilation import quick_jit
+from cobed.designers.closed_form import warm_start
 from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
 from cobed.information import Estimate, evaluate_objective, on_unseen_draws, saturation_warning, settle
@@ -26,6 +28,7 @@ def train(run: Run, objective: AbstractObjective) -> Finish:
     """Every start of the budget, one after the other."""
     budget = run.budget
     num_starts = budget.num_starts or 1
+    warm = warm_start(run, objective)
     # Work in units of one training step at the design's batch size.
     work = num_starts * (budget.num_steps + (budget.settle_steps if num_starts > 1 else 0))
     run.expect(work + budget.settle_steps * budget.settle_batch_size / budget.batch_size)
@@ -33,7 +36,7 @@ def train(run: Run, objective: AbstractObjective) -> Finish:
     starts: list[StartRecord] = []
     networks: list[PyTree] = []
     for index in range(num_starts):
-        found = _start(run, objective, judge, index, any_before=bool(starts))
+        found = _start(run, objective, judge, index, warm if index == 0 else None, any_before=bool(starts))
         if found is not None:
             starts.append(found[0])
             networks.append(found[1])
@@ -54,13 +57,21 @@ def _initial(
 
 
 def _start(
-    run: Run, objective: AbstractObjective, judge: AbstractObjective, index: int, any_before: bool
+    run: Run,
+    objective: AbstractObjective,
+    judge: AbstractObjective,
+    index: int,
+    warm: Float[Array, "D A"] | None,
+    any_before: bool,
 ) -> tuple[StartRecord, PyTree] | None:
-    """Train from one random start and measure the design it ends in. None where it was interrupted at once."""
+    """Train from the warm start or a random one and measure the design it ends in. None where it was interrupted at once."""
     budget, num_starts = run.budget, run.budget.num_starts or 1
     design_key, network_key, train_key, settle_key = jr.split(jr.fold_in(run.start_key, index), 4)
     name = f"start {index + 1} of {num_starts}"
     trainable = _initial(design_key, network_key, run.problem, objective)
+    if warm is not None:
+        space = run.problem.model.action_space
+        trainable = Trainable(FreeDesign(space, jax.vmap(space.to_raw)(warm)), trainable.network)
     started = time.perf_counter()
     try:
         trained = ascend(

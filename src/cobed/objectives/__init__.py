@@ -12,7 +12,7 @@ from cobed.objectives.base import (
     value_scale,
 )
 from cobed.objectives.decision import Decisions, DecisionValue
-from cobed.objectives.density import BarberAgakov, Components, LinearGaussianInformation
+from cobed.objectives.density import BarberAgakov, Components, LinearGaussianInformation, by_second_moments
 from cobed.objectives.infonce import InfoNCE
 from cobed.objectives.predictor import HasGains, PredictorValue
 from cobed.objectives.value import ExperimentValue
@@ -33,6 +33,7 @@ __all__ = [
     "PredictorValue",
     "Simulation",
     "Trainable",
+    "by_second_moments",
     "draw_max_values",
     "outcome_scale",
     "value_scale",

@@ -14,8 +14,8 @@ from cobed.critics import ValueScale
 from cobed.densities import Density
 from cobed.entropy import gaussian_information, negentropy
 from cobed.errors import NoDensityError
-from cobed.objectives.base import AbstractSimulated, Batch, FixedDesign, Simulation
-from cobed.types import Array, Float
+from cobed.objectives.base import AbstractSimulated, Batch, FixedDesign, Simulation, draw_max_values
+from cobed.types import Array, Float, Key
 
 MAX_COMPONENTS = 32
 # Below this many experiments for each moment, off-diagonal moments are shrunk.
@@ -109,3 +109,12 @@ class LinearGaussianInformation(AbstractSimulated):
 
     def initial_network(self, key):
         return None
+
+
+def by_second_moments(key: Key[Array, ""], objective: AbstractSimulated, num_params: int) -> LinearGaussianInformation:
+    """The bound from second moments of the experiments that another objective simulates."""
+    simulation = objective.simulation
+    if isinstance(objective, BarberAgakov):
+        return LinearGaussianInformation(simulation, objective.components)
+    values = draw_max_values(key, simulation.problem, simulation.source)
+    return LinearGaussianInformation(simulation, Components.fit(values, simulation.value_scale, num_params))
