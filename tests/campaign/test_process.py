@@ -104,6 +104,36 @@ def test_a_number_is_chosen_where_the_outcomes_were_best(tmp_path):
     campaign.close()
 
 
+def test_a_round_of_a_process_obeys_counts_and_pins_and_keeps_its_closed_form(tmp_path):
+    (tmp_path / "campaign.toml").write_text(
+        SPEC.format(action=OPTIONS, model="") + "[constraints]\nat_most = { mail = 3 }\n"
+    )
+    campaign = Campaign.create(tmp_path / "campaign.toml")
+    assignments = campaign.recommend(UNITS)
+    assert (assignments["offer"] == "mail").sum() <= 3
+    campaign.pin({"4": "mail"})
+    again = campaign.recommend(UNITS)
+    assert again["offer"].iloc[4] == "mail"
+    assert (again["offer"] == "mail").sum() <= 3
+    assert "jointly Gaussian" in campaign.rounds()[-1].summary["reason"]
+    campaign.close()
+
+
+def test_prices_of_a_process_obey_a_cost_around_pins(tmp_path):
+    (tmp_path / "campaign.toml").write_text(
+        SPEC.format(action=NUMBERS, model="") + "[constraints]\ncost = { price = 1 }\nmax_cost = 80\n"
+    )
+    campaign = Campaign.create(tmp_path / "campaign.toml")
+    assert campaign.recommend(UNITS)["price"].sum() <= 80
+    campaign.pin({"4": {"price": 14.5}})
+    again = campaign.recommend(UNITS)
+    assert again["price"].iloc[4] == 14.5
+    assert again["price"].between(5, 15).all()
+    # The design makes use of what may be spent: the cheapest prices cost 11 * 5 + 14.5 = 69.5.
+    assert 75 < again["price"].sum() <= 80
+    campaign.close()
+
+
 def test_few_outcomes_leave_the_lengths_of_the_spec(tmp_path):
     campaign = begin(tmp_path, OPTIONS, "fit = true")
     table, *_ = history(5)

@@ -9,6 +9,8 @@ from scipy.sparse import coo_array, csr_array
 
 from cobed.campaign.spec import YES, CampaignSpec
 from cobed.errors import CampaignError
+from cobed.policies import CostLimit
+from cobed.spaces import Box
 
 
 def forbidden_options(spec: CampaignSpec, cells: dict[str, list[Any]], num_units: int) -> np.ndarray:
@@ -84,6 +86,17 @@ class RoundRule:
             raise CampaignError(_explain(weights, self.allowed, self.rules, len(weights)))
         # Where the solver's time ran out, nothing is changed.
         return whole[self.free] if chosen is None else chosen[self.free]
+
+
+def cost_limit(spec: CampaignSpec, actions: np.ndarray, fixed: np.ndarray, waiting: np.ndarray) -> CostLimit | None:
+    """What the `waiting` units (D,) may cost during a search; those in `fixed` (D,) cost what their `actions` (D, A) do."""
+    rules, numbers = spec.constraints, spec.action.numbers or {}
+    if rules.max_cost is None:
+        return None
+    space = Box([bounds.low for bounds in numbers.values()], [bounds.high for bounds in numbers.values()])
+    costs = np.array([rules.cost.get(name, 0.0) for name in numbers])
+    spent = float((actions[fixed] @ costs).sum())
+    return CostLimit(space, np.where(fixed[waiting][:, None], 0.0, costs), rules.max_cost - spent)
 
 
 def repair_numbers(spec: CampaignSpec, actions: np.ndarray, free: np.ndarray) -> np.ndarray:

@@ -24,12 +24,13 @@ from cobed.errors import SpecError
 from cobed.inference import Conjugate, infer
 from cobed.inference.base import Posterior, systematic
 from cobed.models.base import AbstractModel
-from cobed.models.conditioned import Pinned, condition
+from cobed.models.conditioned import condition, pin
 from cobed.models.contract import bind_context_dim
 from cobed.models.gaussian_process import GaussianProcess
 from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
 from cobed.models.linear import LinearGaussian
 from cobed.models.numpyro import from_numpyro
+from cobed.policies import CostLimit
 from cobed.problem import Problem
 from cobed.progress import Reporter
 from cobed.spaces import AbstractSpace, Box, Discrete
@@ -133,11 +134,11 @@ def design_batch(
     seed: int,
     budget: str | Budget | None = None,
     progress: Reporter | None = None,
-    rule: Rule | None = None,
+    rule: Rule | CostLimit | None = None,
 ) -> DesignResult:
     """Actions for the units of a batch that tell most about the best rewards at the targets, given what is known.
 
-    `rule` is obeyed during the search where the design is made from gains; elsewhere the caller repairs the design.
+    The design obeys `rule`; numbers do so up to rounding.
     """
     draws = resampled(posterior, DESIGN_DRAWS, seed)
     # Before any outcome the model's own prior has endless draws, and a process holds the outcomes itself.
@@ -145,7 +146,7 @@ def design_batch(
     known = model if own else condition(model, draws)
     contexts = batch.contexts
     if batch.pinned.any():
-        known = Pinned(known, contexts.shape[1])
+        known = pin(known, contexts.shape[1])
         decided = np.where(batch.pinned[:, None], batch.actions, 0.0)
         contexts = np.concatenate([contexts, batch.pinned[:, None], decided], axis=1)
         targets = np.concatenate([targets, np.zeros((len(targets), 1 + batch.actions.shape[1]))], axis=1)
@@ -154,7 +155,7 @@ def design_batch(
     if budget.num_starts is None and len(contexts) >= MANY_UNITS:
         budget = budget.replace(num_starts=1)
     value = None
-    if rule is not None and spec.design.about == "max-values":
+    if rule is not None and spec.action.options is not None and spec.design.about == "max-values":
         # An objective that knows gains can obey the rule, also where `auto` would take another way to the same value.
         value = matrix_value(jr.key(seed), problem, jax.tree.map(jnp.asarray, budget.temperature))
     return design(
@@ -164,7 +165,7 @@ def design_batch(
         objective=value or "auto",
         about=spec.design.about,
         progress=progress,
-        rule=None if value is None else rule,
+        rule=rule,
     )
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cobed.budget import Budget
-from cobed.campaign.constraints import RoundRule, forbidden_options, repair_numbers, repair_options
+from cobed.campaign.constraints import RoundRule, cost_limit, forbidden_options, repair_numbers, repair_options
 from cobed.campaign.encoding import action_vectors, action_words
 from cobed.campaign.engine import Batch, candidate_actions, design_batch, mean_rewards, resampled
 from cobed.campaign.spec import CampaignSpec
@@ -64,11 +64,12 @@ def design_round(
     if not fixed.all():
         # What done units taught is in the posterior already.
         batch = Batch(units.contexts[waiting], fixed[waiting], actions[waiting])
-        rule = None
         if spec.action.options is not None:
             decided = np.where(fixed, np.argmax(actions, axis=1), -1)
             rule = RoundRule(spec, _forbidden(spec, units), decided, waiting)
             rule = rule if rule.binds else None
+        else:
+            rule = cost_limit(spec, actions, fixed, waiting)
         result = design_batch(spec, model, posterior, batch, targets, seed, budget, progress, rule)
         designed = np.zeros_like(actions)
         designed[waiting] = result.actions

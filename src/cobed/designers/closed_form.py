@@ -13,7 +13,7 @@ from cobed.ascent import ascend
 from cobed.budget import Budget, make_optimiser
 from cobed.compilation import lean_jit, quick_jit
 from cobed.designers.baselines import RandomUniform, Thompson
-from cobed.designers.gains import Rule, exchange_together
+from cobed.designers.gains import ByTrial, Rule, exchange_together
 from cobed.designers.local_penalisation import LEVI, UCBLocalPenalisation, has_moments
 from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
@@ -22,9 +22,9 @@ from cobed.information import Estimate, estimate
 from cobed.models.gaussian import num_params
 from cobed.objectives import AbstractObjective, AbstractSimulated, FixedDesign, HasGains, Trainable, by_second_moments
 from cobed.optimum import is_linear_in_action
-from cobed.policies import FreeDesign
+from cobed.policies import CostLimit, FreeDesign
 from cobed.problem import Problem
-from cobed.spaces import AbstractSpace, Box, Discrete
+from cobed.spaces import Box, Discrete
 from cobed.types import Array, Float, Key
 
 # So many starts, fewer where a design has many numbers: then each costs more, and matters less.
@@ -42,10 +42,17 @@ MAX_EXCHANGES = 4096
 FEW_UNITS = 100
 
 
-def search(run: Run, objective: AbstractObjective, num_starts: int | None, rule: Rule | None = None) -> Finish:
+def search(
+    run: Run,
+    objective: AbstractObjective,
+    num_starts: int | None,
+    rule: Rule | None = None,
+    limit: CostLimit | None = None,
+) -> Finish:
     """The best design found from `num_starts`: by exchange where actions are named and few, else by the gradient.
 
-    Where the objective knows what every action of every unit would add, units are exchanged together and obey `rule`.
+    Where the objective knows what every action of every unit would add, or tries it, units are exchanged together and obey
+    `rule` at every step; numbers obey `limit`.
     """
     problem = run.problem
     start_key, search_key = jr.split(run.start_key)
@@ -55,7 +62,12 @@ def search(run: Run, objective: AbstractObjective, num_starts: int | None, rule:
         large = problem.num_contexts * problem.action_dim > MANY_NUMBERS
         num_starts = CLOSED_FORM_STARTS // 4 if large else CLOSED_FORM_STARTS
     first = initial_designs(start_key, problem, num_starts)
-    if isinstance(objective, HasGains) and isinstance(problem.model.action_space, Discrete):
+    named = isinstance(problem.model.action_space, Discrete)
+    if named and rule is not None and not isinstance(objective, HasGains) and can_exchange(problem):
+        # To try every action of every unit takes as long as a sweep, and a step under a rule changes less.
+        first = np.asarray(first)[: max(1, round(KEPT * num_starts))]
+        found = exchange_together(run, ByTrial(objective, search_key), first, rule)
+    elif named and isinstance(objective, HasGains):
         found = exchange_together(run, objective, np.asarray(first), rule)
         if rule is None and problem.num_contexts < FEW_UNITS:
             # One of few units changes too much for its slope to tell: the best designs are exchanged unit by unit.
@@ -66,7 +78,7 @@ def search(run: Run, objective: AbstractObjective, num_starts: int | None, rule:
         found = (
             _exchange(run, search_key, objective, first)
             if can_exchange(problem)
-            else _climb(run, search_key, objective, first, run.budget.closed_form_steps)
+            else _climb(run, search_key, objective, first, run.budget.closed_form_steps, limit)
         )
     designs, histories = zip(*found, strict=True)
     run.seconds_design += time.perf_counter() - started
@@ -84,7 +96,7 @@ def search(run: Run, objective: AbstractObjective, num_starts: int | None, rule:
     return Finish(best, score, records, [])
 
 
-def warm_start(run: Run, objective: AbstractObjective) -> Float[Array, "D A"] | None:
+def warm_start(run: Run, objective: AbstractObjective, limit: CostLimit | None = None) -> Float[Array, "D A"] | None:
     """Where an objective with a network begins: the best design by second moments of the same simulated experiments.
 
     None where there is none: the budget has no steps for it, actions are named, the objective does not simulate, or m* has no
@@ -104,7 +116,7 @@ def warm_start(run: Run, objective: AbstractObjective) -> Float[Array, "D A"] | 
         return None
     run.follow(moments)
     designs = initial_designs(start_key, problem, WARM_STARTS)
-    found = [design for design, _ in _climb(run, climb_key, moments, designs, num_steps, "warm start, ")]
+    found = [design for design, _ in _climb(run, climb_key, moments, designs, num_steps, limit, "warm start, ")]
     if run.interrupted:
         # Nothing is known yet about these designs in terms of the objective.
         raise KeyboardInterrupt
@@ -132,6 +144,7 @@ def _climb(
     objective: AbstractObjective,
     designs: Float[Array, "S D A"],
     num_steps: int,
+    limit: CostLimit | None = None,
     stage: str = "",
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Gradient ascent from every design for a share of the steps, then from the best of them. Designs with histories."""
@@ -143,17 +156,17 @@ def _climb(
     if len(designs) == 1 or first == num_steps:
         rounds = [(num_steps, len(designs))]
     run.expect(sum(steps * num_kept for steps, num_kept in rounds))
-    climbs = [(design, np.zeros(0, np.float32)) for design in jax.vmap(jax.vmap(space.to_raw))(designs)]
+    climbs = [(FreeDesign.at(space, actions, limit), np.zeros(0, np.float32)) for actions in designs]
     for number, (steps, num_kept) in enumerate(rounds):
         if len(climbs) > num_kept:
-            ranks = scores(score_key, objective, [_hardened(space, raw) for raw, _ in climbs], budget)
+            ranks = scores(score_key, objective, [design.harden() for design, _ in climbs], budget)
             climbs = [climbs[i] for i in np.argsort(-ranks)[:num_kept]]
-        for index, (raw, history) in enumerate(climbs):
+        for index, (design, history) in enumerate(climbs):
             try:
                 result = ascend(
                     keys[number],
                     objective,
-                    Trainable(FreeDesign(space, raw), None),
+                    Trainable(design, None),
                     make_optimiser(budget, steps),
                     steps,
                     name=f"round{number}-start{index}",
@@ -165,24 +178,24 @@ def _climb(
                     raise
                 run.interrupt(f"Interrupted in start {index + 1} of {num_kept}; the others are kept as they were.")
                 break
-            climbs[index] = result.trainable.design.raw, np.concatenate([history, result.history])
+            climbs[index] = result.trainable.design, np.concatenate([history, result.history])
             run.stop_reason, run.interrupted = result.stop_reason, result.interrupted
             if run.interrupted:
                 break
         if run.interrupted:
             break
-    found = [(_hardened(space, raw), history) for raw, history in climbs]
+    found = [(np.asarray(design.harden()), history) for design, history in climbs]
     if isinstance(space, Box) and space.bounded:
         low, high = np.asarray(space.low, np.float32), np.asarray(space.high, np.float32)
-        corners = [(np.where(design > (low + high) / 2, high, low), history) for design, history in found]
+        corners = [(np.where(actions > (low + high) / 2, high, low), history) for actions, history in found]
         # Where rewards are linear in the action, the bounds tell most for a given noise, and the ascent only comes near
         # them. Moments then see no difference between a corner and a point within, but sharper posteriors do.
-        found = corners if is_linear_in_action(problem.model, problem.targets) else found + corners
+        if limit is not None:
+            # Drawn back to the limit these are no corners.
+            found += [(np.asarray(limit(jnp.asarray(actions))), history) for actions, history in corners]
+        else:
+            found = corners if is_linear_in_action(problem.model, problem.targets) else found + corners
     return found
-
-
-def _hardened(space: AbstractSpace, raw: Float[Array, "D A"]) -> np.ndarray:
-    return np.asarray(jax.vmap(space.harden)(raw))
 
 
 def _exchange(

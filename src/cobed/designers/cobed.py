@@ -18,6 +18,7 @@ from cobed.designers.run import Run
 from cobed.designers.training import train
 from cobed.information import About
 from cobed.objectives import AbstractObjective, Decisions
+from cobed.policies import CostLimit
 from cobed.problem import Problem
 from cobed.progress import Reporter
 
@@ -30,7 +31,7 @@ def design(
     objective: ObjectiveName | AbstractObjective = "auto",
     about: About = "max-values",
     network: Separable | Joint | Density | Decisions | None = None,
-    rule: Rule | None = None,
+    rule: Rule | CostLimit | None = None,
     progress: Reporter | None = None,
     checkpoint: str | Path | None = None,
 ) -> DesignResult:
@@ -43,8 +44,9 @@ def design(
     `checkpoint` directory an interrupted call resumes to the result it would have had. Ctrl-C returns the best design so
     far. The reported score is measured on fresh draws at the hardened design, with a network settled there.
     `about="parameters"` asks for information on all of psi instead: the classical objective, which spends units on
-    actions that cannot be the best ones. `rule` is what the whole batch of named actions must satisfy
-    (`designers.gains.Rule`): obeyed at every step where the objective has gains, else by the nearest allowed design.
+    actions that cannot be the best ones. `rule` is what the whole batch must satisfy: of named actions a
+    `designers.gains.Rule`, obeyed at every step where nothing is trained and from the end of each ascent on where a network
+    is; of numbers a `policies.CostLimit`, obeyed at every step.
 
     >>> import cobed
     >>> from cobed.models import discrete
@@ -60,7 +62,12 @@ def design(
     run = Run(problem, budget, jr.key(seed), progress, kept)
     choice = run.choose(objective, about, network)
     closed_form = jax.eval_shape(choice.objective.initial_network, jr.key(0)) is None
-    finish = search(run, choice.objective, asked.num_starts, rule) if closed_form else train(run, choice.objective)
+    rule, limit = (None, rule) if isinstance(rule, CostLimit) else (rule, None)
+    finish = (
+        search(run, choice.objective, asked.num_starts, rule, limit)
+        if closed_form
+        else train(run, choice.objective, rule, limit)
+    )
     actions = finish.best.actions
     if rule is not None:
         # Of the nearest allowed designs any will do; one found under the rule is its own nearest.

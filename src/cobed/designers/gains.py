@@ -10,6 +10,7 @@ total gain.
 import time
 from typing import NamedTuple, Protocol
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,8 +18,8 @@ import numpy as np
 from cobed.compilation import lean_jit
 from cobed.designers.run import Run
 from cobed.errors import ProblemError
-from cobed.objectives import HasGains
-from cobed.types import Array, Float, Int
+from cobed.objectives import AbstractObjective, FixedDesign, HasGains, Trainable
+from cobed.types import Array, Float, Int, Key
 
 MAX_STEPS = 300
 # A rise below this share of the value is rounding in single precision.
@@ -59,6 +60,25 @@ def exchange_together(
     if not run.interrupted:
         run.stop_reason = f"No change of actions by their gains is better, after {int(best.step)} steps."
     return [(np.asarray(end.design), np.asarray(end.history)[: int(end.step) + 1]) for end in found]
+
+
+class ByTrial(eqx.Module):
+    """Gains of an objective that does not know them: its value with every action of every unit tried in turn."""
+
+    objective: AbstractObjective
+    key: Key[Array, ""]
+
+    def gains(self, shares: Float[Array, "D K"]) -> tuple[Float[Array, ""], Float[Array, "D K"]]:
+        rows = jnp.eye(shares.shape[1])
+
+        def value(actions):
+            return self.objective(Trainable(FixedDesign(actions), None), self.key, jnp.ones(()))
+
+        def tried(unit):
+            # One after the other: batched, XLA was seen to hang on two cores (docs/decisions.md).
+            return jax.lax.map(lambda row: value(shares.at[unit].set(row)), rows)
+
+        return value(shares), jax.lax.map(tried, jnp.arange(len(shares)))
 
 
 class Climb(NamedTuple):

@@ -12,23 +12,27 @@ from cobed.bounds import is_saturated
 from cobed.budget import make_optimiser
 from cobed.compilation import quick_jit
 from cobed.designers.closed_form import warm_start
+from cobed.designers.gains import Rule
 from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
 from cobed.information import Estimate, evaluate_objective, on_unseen_draws, saturation_warning, settle
 from cobed.objectives import AbstractObjective, InfoNCE, Trainable
-from cobed.policies import FreeDesign
-from cobed.problem import Problem
+from cobed.policies import CostLimit, FreeDesign
 from cobed.types import Array, Float, Key, PyTree
 
 # A saturated bound is measured again with more contrasts, up to so many.
 MAX_CONTRASTS = 16_384
 
 
-def train(run: Run, objective: AbstractObjective) -> Finish:
-    """Every start of the budget, one after the other."""
-    budget = run.budget
+def train(run: Run, objective: AbstractObjective, rule: Rule | None = None, limit: CostLimit | None = None) -> Finish:
+    """Every start of the budget, one after the other.
+
+    Numbers obey `limit` at every step. Named actions obey `rule` from the end of their ascent on: of the allowed designs the
+    one of the largest total of logits, where the network settles and the starts are compared.
+    """
+    budget, space = run.budget, run.problem.model.action_space
     num_starts = budget.num_starts or 1
-    warm = warm_start(run, objective)
+    warm = warm_start(run, objective, limit)
     # Work in units of one training step at the design's batch size.
     work = num_starts * (budget.num_steps + (budget.settle_steps if num_starts > 1 else 0))
     run.expect(work + budget.settle_steps * budget.settle_batch_size / budget.batch_size)
@@ -36,7 +40,11 @@ def train(run: Run, objective: AbstractObjective) -> Finish:
     starts: list[StartRecord] = []
     networks: list[PyTree] = []
     for index in range(num_starts):
-        found = _start(run, objective, judge, index, warm if index == 0 else None, any_before=bool(starts))
+        if index == 0 and warm is not None:
+            design = FreeDesign.at(space, warm, limit)
+        else:
+            design = FreeDesign.initial(_start_keys(run, index)[0], space, run.problem.num_contexts, limit)
+        found = _start(run, objective, judge, index, design, rule, any_before=bool(starts))
         if found is not None:
             starts.append(found[0])
             networks.append(found[1])
@@ -47,13 +55,14 @@ def train(run: Run, objective: AbstractObjective) -> Finish:
     return Finish(starts[chosen], score, starts, warnings)
 
 
+def _start_keys(run: Run, index: int) -> Key[Array, " 4"]:
+    """For the design, the network, its training and its settling."""
+    return jr.split(jr.fold_in(run.start_key, index), 4)
+
+
 @quick_jit
-def _initial(
-    design_key: Key[Array, ""], network_key: Key[Array, ""], problem: Problem, objective: AbstractObjective
-) -> Trainable:
-    """A random design and an untrained network."""
-    design = FreeDesign.initial(design_key, problem.model.action_space, problem.num_contexts)
-    return Trainable(design, objective.initial_network(network_key))
+def _untrained(key: Key[Array, ""], objective: AbstractObjective) -> PyTree:
+    return objective.initial_network(key)
 
 
 def _start(
@@ -61,17 +70,15 @@ def _start(
     objective: AbstractObjective,
     judge: AbstractObjective,
     index: int,
-    warm: Float[Array, "D A"] | None,
+    design: FreeDesign,
+    rule: Rule | None,
     any_before: bool,
 ) -> tuple[StartRecord, PyTree] | None:
-    """Train from the warm start or a random one and measure the design it ends in. None where it was interrupted at once."""
+    """Train from one start and measure the design it ends in. None where it was interrupted at once."""
     budget, num_starts = run.budget, run.budget.num_starts or 1
-    design_key, network_key, train_key, settle_key = jr.split(jr.fold_in(run.start_key, index), 4)
+    _, network_key, train_key, settle_key = _start_keys(run, index)
     name = f"start {index + 1} of {num_starts}"
-    trainable = _initial(design_key, network_key, run.problem, objective)
-    if warm is not None:
-        space = run.problem.model.action_space
-        trainable = Trainable(FreeDesign(space, jax.vmap(space.to_raw)(warm)), trainable.network)
+    trainable = Trainable(design, _untrained(network_key, objective))
     started = time.perf_counter()
     try:
         trained = ascend(
@@ -94,6 +101,8 @@ def _start(
     run.stop_reason, run.interrupted = trained.stop_reason, trained.interrupted
     started = time.perf_counter()
     actions, network = trained.trainable.design.harden(), trained.trainable.network
+    if rule is not None:
+        actions = jax.nn.one_hot(rule(np.asarray(trained.trainable.design.raw, np.float64)), actions.shape[1])
     if not run.interrupted and num_starts > 1:
         # Small batches are enough to rank the starts.
         network = _settle(run, objective, settle_key, name, actions, network, f"start{index}-settle", budget.batch_size)

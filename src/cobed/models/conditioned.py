@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
-from cobed.models.base import AbstractGaussianModel, AbstractModel
+from cobed.models.base import AbstractGaussianModel, AbstractModel, HasPosteriorMean
 from cobed.spaces import AbstractSpace
 from cobed.types import Array, Float, Key, Params
 
@@ -134,6 +134,34 @@ class Pinned(AbstractModel):
         dim = self.action_space.dim
         own, decided, pinned = context[: -dim - 1], context[-dim - 1], context[-dim:]
         return own, jnp.where(decided > 0.5, pinned, action)
+
+
+class PinnedGaussian(Pinned, AbstractGaussianModel):
+    """The same of a model with Gaussian noise: its rewards, where affine in psi, still have closed forms."""
+
+    noise_std: float = eqx.field(static=True)
+
+    def __init__(self, model: AbstractGaussianModel, context_dim: int):
+        super().__init__(model, context_dim)
+        self.noise_std = model.noise_std
+
+
+class PinnedProcess(PinnedGaussian):
+    """The same of a model that knows its posterior mean."""
+
+    def posterior_mean(
+        self, contexts: Float[Array, "D X"], actions: Float[Array, "D A"], surprise: Float[Array, " D"]
+    ) -> Params:
+        """See `HasPosteriorMean`."""
+        return self.model.posterior_mean(*jax.vmap(self.split)(contexts, actions), surprise)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def pin(model: AbstractModel, context_dim: int) -> Pinned:
+    """The model on contexts that say which actions are decided (`Pinned`), with the closed forms it has."""
+    if isinstance(model, AbstractGaussianModel):
+        kind = PinnedProcess if isinstance(model, HasPosteriorMean) else PinnedGaussian
+        return kind(model, context_dim)  # pyright: ignore[reportCallIssue]
+    return Pinned(model, context_dim)
 
 
 def without_gradient_gap(model: AbstractModel, draws: Params) -> AbstractModel:

@@ -1,0 +1,123 @@
+"""What a whole batch must satisfy, for every kind of search: numbers that cost, named actions that are counted."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import cobed
+from cobed.designers.choice import choose_objective
+from cobed.designers.closed_form import scores
+from cobed.errors import ProblemError
+from cobed.models.linear import linear_information
+from cobed.policies import CostLimit, FreeDesign
+
+SPACE = cobed.Box([0.0, -1.0], [2.0, 3.0])
+COSTS = np.array([[1.0, -2.0], [1.0, 0.0], [0.0, 0.0]])
+BUDGET = cobed.Budget(
+    optimiser="adam", critic_rate=3e-3, num_steps=60, closed_form_steps=80, warm_steps=20, batch_size=64, num_starts=2,
+    settle_steps=10, settle_batch_size=256, num_evaluation_batches=2,
+)  # fmt: skip
+
+
+def test_a_batch_is_drawn_back_to_the_limit_and_no_further():
+    """The cheapest batch costs 0 - 2 * 3 + 0 = -6; the dearest 2 + 2 + 2 = 6."""
+    limit = CostLimit(SPACE, COSTS, 1.0)
+    cheap, dear = jnp.array([[0.5, 2.0], [1.0, 0.3], [2.0, 3.0]]), jnp.array([[2.0, -1.0], [2.0, 0.3], [2.0, 3.0]])
+    np.testing.assert_array_equal(limit(cheap), cheap)
+    drawn = np.asarray(limit(dear))
+    assert (COSTS * drawn).sum() == pytest.approx(1.0, abs=1e-5)
+    # What costs nothing is as it was; the rest is 7 of the 12 on the way from the cheapest batch.
+    np.testing.assert_allclose(drawn, [[7 / 6, 3 - 7 / 3], [7 / 6, 0.3], [2.0, 3.0]], rtol=1e-5)
+    assert np.isfinite(jax.grad(lambda actions: jnp.sum(limit(actions) ** 2))(dear)).all()
+
+
+def test_the_ascent_moves_the_design_and_not_its_limit():
+    design = FreeDesign.initial(jr.key(0), SPACE, 3, CostLimit(SPACE, COSTS, 1.0))
+    gradient = jax.grad(lambda d: jnp.sum(d.sample(jr.key(1), jnp.ones(()), jnp.asarray(True)) ** 2))(design)
+    assert np.any(gradient.raw)
+    assert not any(np.any(leaf) for leaf in jax.tree.leaves(gradient.limit))
+
+
+@pytest.mark.parametrize("most", [-7.0, -np.inf])
+def test_a_limit_below_the_cheapest_batch_is_told(most):
+    with pytest.raises(ProblemError, match="No batch of these actions costs"):
+        CostLimit(SPACE, COSTS, most)
+    with pytest.raises(ProblemError, match="No batch of these actions costs"):
+        CostLimit(cobed.Box.real(2), COSTS, 1.0)
+
+
+def lever_problem():
+    """The first lever tells of a coefficient that is worth twice as much to the targets as that of the second."""
+
+    def features(context, action):
+        return action[0] * context[1:]
+
+    model = cobed.models.LinearGaussian(features, np.zeros(2), np.array([4.0, 1.0]), cobed.Box(0.0, 2.0), 3, 1.0)
+    rows = np.eye(2)
+    return cobed.Problem(model, np.insert(rows, 0, 0.0, axis=1), np.insert(rows, 0, 1.0, axis=1))
+
+
+@pytest.mark.parametrize("objective", ["value", "linear-gaussian", "infonce"])
+def test_a_design_of_numbers_obeys_a_limit_that_it_uses_up(objective):
+    problem, limit = lever_problem(), CostLimit(cobed.Box(0.0, 2.0), np.ones((2, 1)), 1.0)
+    result = cobed.design(problem, seed=0, budget=BUDGET, objective=objective, rule=limit)
+    problem.check_actions(result.actions)
+    assert 0.7 < result.actions.sum() <= 1 + 1e-5
+
+
+def test_under_a_limit_the_ascent_finds_the_best_way_to_spend_it():
+    """Better than the design without a limit drawn back to it, and nearly the best of a fine grid."""
+    problem, limit = lever_problem(), CostLimit(cobed.Box(0.0, 2.0), np.ones((2, 1)), 1.0)
+    budget = BUDGET.replace(closed_form_steps=300)
+    objective = choose_objective(jr.key(0), problem, budget.resolved(problem), "value").objective
+
+    def value(actions):
+        return scores(jr.key(5), objective, [actions], budget)[0]
+
+    free = cobed.design(problem, seed=0, budget=budget, objective="value")
+    under = cobed.design(problem, seed=0, budget=budget, objective="value", rule=limit)
+    shares = np.linspace(0, 1, 41, dtype=np.float32)
+    best = max(value(np.array([[share], [1 - share]])) for share in shares)
+    assert value(under.actions) > value(np.asarray(limit(jnp.asarray(free.actions))))
+    assert value(under.actions) > 0.99 * best
+
+
+class AtMost:
+    """At most so many units get the first action: a `Rule` in its simplest form."""
+
+    def __init__(self, most: int):
+        self.most = most
+
+    def __call__(self, gains, current=None, num_changes=0):
+        allowed = [
+            chosen
+            for chosen in map(np.array, itertools.product(range(gains.shape[1]), repeat=len(gains)))
+            if np.sum(chosen == 0) <= self.most and (current is None or np.sum(chosen != current) <= num_changes)
+        ]
+        return max(allowed, key=lambda chosen: gains[np.arange(len(gains)), chosen].sum())
+
+
+@pytest.mark.parametrize("objective", ["linear-gaussian", "infonce"])
+def test_named_actions_obey_a_rule_whatever_the_objective(make_linear_problem, objective):
+    problem = make_linear_problem(4)
+    result = cobed.design(problem, seed=0, budget=BUDGET, objective=objective, rule=AtMost(1))
+    assert result.actions[:, 0].sum() <= 1
+    # Every start that was compared obeys it too.
+    assert all(start.actions[:, 0].sum() <= 1 for start in result.starts)
+
+
+def test_a_search_that_tries_every_action_finds_the_best_allowed_design(make_linear_problem):
+    """Without the rule two looks at each coefficient are best; with it one at the first and three at the second."""
+    problem = make_linear_problem(4)
+    free, under = (
+        cobed.design(problem, seed=0, budget=BUDGET.replace(batch_size=1_024), objective="linear-gaussian", rule=rule)
+        for rule in (None, AtMost(1))
+    )
+    assert sorted(free.actions.argmax(axis=1).tolist()) == [0, 0, 1, 1]
+    assert sorted(under.actions.argmax(axis=1).tolist()) == [0, 1, 1, 1]
+    exact = [linear_information(problem.model, problem.contexts, d.actions, np.eye(2)) for d in (free, under)]
+    assert exact[0] > exact[1]
