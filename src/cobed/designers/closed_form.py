@@ -186,16 +186,28 @@ def _climb(
             break
     found = [(np.asarray(design.harden()), history) for design, history in climbs]
     if isinstance(space, Box) and space.bounded:
-        low, high = np.asarray(space.low, np.float32), np.asarray(space.high, np.float32)
-        corners = [(np.where(actions > (low + high) / 2, high, low), history) for actions, history in found]
-        # Where rewards are linear in the action, the bounds tell most for a given noise, and the ascent only comes near
-        # them. Moments then see no difference between a corner and a point within, but sharper posteriors do.
+        corners = [(to_corners(space, actions), history) for actions, history in found]
         if limit is not None:
             # Drawn back to the limit these are no corners.
             found += [(np.asarray(limit(jnp.asarray(actions))), history) for actions, history in corners]
         else:
-            found = corners if is_linear_in_action(problem.model, problem.targets) else found + corners
+            found = corners if wants_corners(problem) else found + corners
     return found
+
+
+def wants_corners(problem: Problem) -> bool:
+    """Whether the bounds are the best actions to try: where rewards are linear in the action they tell most for a given noise.
+
+    An ascent only comes near them. Moments see no difference between a corner and a point within, but sharper posteriors do.
+    """
+    space = problem.model.action_space
+    return isinstance(space, Box) and space.bounded and is_linear_in_action(problem.model, problem.targets)
+
+
+def to_corners(space: Box, actions: np.ndarray) -> np.ndarray:
+    """The nearer bound of every number."""
+    low, high = np.asarray(space.low, np.float32), np.asarray(space.high, np.float32)
+    return np.where(actions > (low + high) / 2, high, low)
 
 
 def _exchange(

@@ -11,7 +11,7 @@ from cobed.ascent import ascend
 from cobed.bounds import is_saturated
 from cobed.budget import make_optimiser
 from cobed.compilation import quick_jit
-from cobed.designers.closed_form import warm_start
+from cobed.designers.closed_form import to_corners, wants_corners, warm_start
 from cobed.designers.gains import Rule
 from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
@@ -40,11 +40,11 @@ def train(run: Run, objective: AbstractObjective, rule: Rule | None = None, limi
     starts: list[StartRecord] = []
     networks: list[PyTree] = []
     for index in range(num_starts):
-        if index == 0 and warm is not None:
+        if warm is not None and index == 0:
             design = FreeDesign.at(space, warm, limit)
         else:
             design = FreeDesign.initial(_start_keys(run, index)[0], space, run.problem.num_contexts, limit)
-        found = _start(run, objective, judge, index, design, rule, any_before=bool(starts))
+        found = _start(run, objective, judge, index, design, rule, warm is not None and index == 0, bool(starts))
         if found is not None:
             starts.append(found[0])
             networks.append(found[1])
@@ -72,6 +72,7 @@ def _start(
     index: int,
     design: FreeDesign,
     rule: Rule | None,
+    warm: bool,
     any_before: bool,
 ) -> tuple[StartRecord, PyTree] | None:
     """Train from one start and measure the design it ends in. None where it was interrupted at once."""
@@ -101,6 +102,12 @@ def _start(
     run.stop_reason, run.interrupted = trained.stop_reason, trained.interrupted
     started = time.perf_counter()
     actions, network = trained.trainable.design.harden(), trained.trainable.network
+    if warm and isinstance(objective, InfoNCE) and is_saturated(_end(trained.history), objective.simulation.batch_size):
+        # At its ceiling the bound has no slope to follow: where it began is the better design.
+        actions = design.harden()
+        run.stop_reason += " The bound was at its ceiling, so the design by second moments it began at was kept."
+    if design.limit is None and wants_corners(run.problem):
+        actions = jnp.asarray(to_corners(run.problem.model.action_space, np.asarray(actions)))  # pyright: ignore[reportArgumentType]
     if rule is not None:
         actions = jax.nn.one_hot(rule(np.asarray(trained.trainable.design.raw, np.float64)), actions.shape[1])
     if not run.interrupted and num_starts > 1:
@@ -110,6 +117,11 @@ def _start(
     score = evaluate_objective(jr.fold_in(run.evaluation_key, 0), judge, actions, network, budget)
     run.seconds_evaluation += time.perf_counter() - started
     return StartRecord(trained.history + np.float32(objective.offset[0]), np.asarray(actions), score), network
+
+
+def _end(history: np.ndarray) -> float:
+    """Where an ascent ended, from its last steps."""
+    return float(np.mean(history[-max(1, len(history) // 10) :]))
 
 
 def _measure(
