@@ -30,6 +30,7 @@ def test_the_code_of_the_readme_runs(capsys):
     assert "expected_reward" in printed
 
 
+@pytest.mark.slow
 def test_the_page_about_historical_data_runs(capsys):
     """The design goes where the habit never went, and beats it."""
     names = {}

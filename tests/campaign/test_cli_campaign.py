@@ -89,6 +89,7 @@ def test_what_is_wrong_is_a_sentence_and_not_a_traceback(folder, arguments, mess
     assert "Traceback" not in answer.stderr
 
 
+@pytest.mark.slow
 def test_a_plan_is_printed_and_written_and_starts_no_campaign(folder):
     answer = cobed("plan", "customers.csv", "--size", "3", "--size", "12", "--worlds", "20", cwd=folder)
     assert answer.returncode == 0, answer.stderr

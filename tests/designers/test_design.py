@@ -185,13 +185,13 @@ def test_progress_counts_every_stage_and_the_time_left(linear_problem):
     assert all(progress.seconds_left >= 0 for progress in heard)
 
 
-def lever_problem():
+def lever_problem(pull=lambda action: 2 * jnp.sin(action), noise=1.0):
     """Experiments measure a coefficient each, the more the further the action is pulled; targets want both."""
 
     def features(context, action):
-        return jnp.where(context[0] > 0.5, context[1:], action[0] * context[1:])
+        return jnp.where(context[0] > 0.5, context[1:], pull(action[0]) * context[1:])
 
-    model = cobed.models.LinearGaussian(features, np.zeros(2), np.ones(2), cobed.Box(-2.0, 2.0), 3, 1.0)
+    model = cobed.models.LinearGaussian(features, np.zeros(2), np.ones(2), cobed.Box(-1.5, 1.5), 3, noise)
     rows = np.eye(2)
     return cobed.Problem(model, np.insert(rows, 0, 0.0, axis=1), np.insert(rows, 0, 1.0, axis=1))
 
@@ -205,12 +205,28 @@ def test_a_design_of_numbers_begins_at_a_good_one():
         actions = quick(problem, budget=budget, **options).actions
         return linear_information(problem.model, problem.contexts, actions, np.eye(2))
 
-    # Both levers pulled as far as they go: 1/2 ln(1 + 4) each.
+    # Both levers pulled as far as they go: 1/2 ln(1 + (2 sin 1.5)^2) each, nearly ln 5 together.
     assert exact(budget, progress=heard.append) > 0.93 * np.log(5)
     assert exact(budget.replace(warm_steps=0)) < 0.9 * np.log(5)
     assert heard[0].stage == "warm start, start 1 of 4: design"
     assert heard[-1].stage == "chosen design: network"
     assert heard[-1].seconds_left == 0
+
+
+def test_where_rewards_are_linear_in_the_action_its_bounds_are_played():
+    result = quick(lever_problem(pull=lambda action: action), budget=TINY.replace(warm_steps=0))
+    np.testing.assert_array_equal(np.abs(result.actions), 1.5)
+
+
+@pytest.mark.slow
+def test_at_its_ceiling_infonce_keeps_the_design_it_began_at():
+    """11 nats, of which batches of 8 can show log 8 = 2.1: no slope is left, and the design would wander."""
+    problem = lever_problem(noise=1e-2)
+    budget = cobed.Budget(num_steps=400, batch_size=8, settle_steps=0, settle_batch_size=64, warm_steps=50)
+    result = cobed.design(problem, seed=0, budget=budget, objective="infonce")
+    assert result.stop_reason.endswith("so the design by second moments it began at was kept.")
+    # Its starts are at the bounds or near them; a random start is not.
+    assert np.abs(result.actions).min() > 1.0
 
 
 @pytest.mark.parametrize("when", [1, 5, 6])

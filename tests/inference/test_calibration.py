@@ -23,7 +23,9 @@ def linear():
     return Problem(model, np.zeros(3), np.zeros(1))
 
 
-@pytest.mark.parametrize("sampler", [Conjugate(1000), Importance(2000), TemperedSMC(256, num_moves=4)])
+@pytest.mark.parametrize(
+    "sampler", [Conjugate(1000), Importance(2000), pytest.param(TemperedSMC(256, num_moves=4), marks=pytest.mark.slow)]
+)
 def test_every_sampler_is_calibrated_on_a_conjugate_model(linear, sampler):
     assert calibrate(jr.key(0), linear, ROWS, sampler, 400).p_value > 0.01
 

@@ -169,6 +169,7 @@ def test_designs_measured_with_shared_draws_have_the_information_they_have_alone
     assert (records[1].cmv_eig, records[1].cmv_eig_se) == (alone.value, alone.standard_error)
 
 
+@pytest.mark.slow
 def test_a_study_stopped_between_methods_goes_on_to_the_same_results(done, tmp_path):
     _, records = done
     folder, parts = Folder(tmp_path, "gp", "tiny", EFFORT), small_parts()

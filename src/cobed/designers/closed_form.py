@@ -17,11 +17,11 @@ from cobed.designers.gains import ByTrial, Rule, exchange_together
 from cobed.designers.local_penalisation import LEVI, UCBLocalPenalisation, has_moments
 from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
-from cobed.errors import NoDensityError
+from cobed.errors import NoDensityError, ProblemError
 from cobed.information import Estimate, estimate
 from cobed.models.gaussian import num_params
 from cobed.objectives import AbstractObjective, AbstractSimulated, FixedDesign, HasGains, Trainable, by_second_moments
-from cobed.optimum import is_linear_in_action
+from cobed.optimum import AbstractOptimum, check_optimum, is_linear_in_action
 from cobed.policies import CostLimit, FreeDesign
 from cobed.problem import Problem
 from cobed.spaces import Box, Discrete
@@ -131,11 +131,20 @@ def initial_designs(key: Key[Array, ""], problem: Problem, num_designs: int) -> 
 
     Where moments of rewards are known and units few, the first two are those of the baselines that keep units apart.
     """
-    sampled = itertools.cycle([Thompson(problem.optimum), RandomUniform()])
+    sampled = itertools.cycle([Thompson(_optimum_of_units(problem)), RandomUniform()])
     few = problem.num_contexts * problem.action_dim <= MANY_NUMBERS
     apart = [LEVI(penalised=True), UCBLocalPenalisation()] if few and has_moments(problem.model) else []
     designers = itertools.chain(apart, sampled)
     return jnp.stack([next(designers).actions(k, problem) for k in jr.split(key, num_designs)])
+
+
+def _optimum_of_units(problem: Problem) -> AbstractOptimum | None:
+    """The way to the best action of a target, where it also finds that of a unit; None to choose another."""
+    try:
+        check_optimum(problem.optimum, problem.model, problem.contexts)
+    except ProblemError:
+        return None
+    return problem.optimum
 
 
 def _climb(
@@ -201,7 +210,7 @@ def wants_corners(problem: Problem) -> bool:
     An ascent only comes near them. Moments see no difference between a corner and a point within, but sharper posteriors do.
     """
     space = problem.model.action_space
-    return isinstance(space, Box) and space.bounded and is_linear_in_action(problem.model, problem.targets)
+    return isinstance(space, Box) and space.bounded and is_linear_in_action(problem.model, problem.contexts)
 
 
 def to_corners(space: Box, actions: np.ndarray) -> np.ndarray:
