@@ -185,14 +185,14 @@ def test_progress_counts_every_stage_and_the_time_left(linear_problem):
     assert all(progress.seconds_left >= 0 for progress in heard)
 
 
-def lever_problem(pull=lambda action: 2 * jnp.sin(action), noise=1.0):
-    """Experiments measure a coefficient each, the more the further the action is pulled; targets want both."""
+def lever_problem(pull=lambda action: 2 * jnp.sin(action), noise=1.0, num=2):
+    """Experiments measure a coefficient each, the more the further the action is pulled; targets want all."""
 
     def features(context, action):
         return jnp.where(context[0] > 0.5, context[1:], pull(action[0]) * context[1:])
 
-    model = cobed.models.LinearGaussian(features, np.zeros(2), np.ones(2), cobed.Box(-1.5, 1.5), 3, noise)
-    rows = np.eye(2)
+    model = cobed.models.LinearGaussian(features, np.zeros(num), np.ones(num), cobed.Box(-1.5, 1.5), num + 1, noise)
+    rows = np.eye(num)
     return cobed.Problem(model, np.insert(rows, 0, 0.0, axis=1), np.insert(rows, 0, 1.0, axis=1))
 
 
@@ -220,9 +220,9 @@ def test_where_rewards_are_linear_in_the_action_its_bounds_are_played():
 
 @pytest.mark.slow
 def test_at_its_ceiling_infonce_keeps_the_design_it_began_at():
-    """11 nats, of which batches of 8 can show log 8 = 2.1: no slope is left, and the design would wander."""
-    problem = lever_problem(noise=1e-2)
-    budget = cobed.Budget(num_steps=400, batch_size=8, settle_steps=0, settle_batch_size=64, warm_steps=50)
+    """42 nats, of which batches of 64 can show log 64 = 4.2: no slope is left, and the design would wander."""
+    problem = lever_problem(noise=1e-2, num=8)
+    budget = cobed.Budget(num_steps=400, batch_size=64, settle_steps=0, settle_batch_size=64, design_rate=0.005)
     result = cobed.design(problem, seed=0, budget=budget, objective="infonce")
     assert result.stop_reason.endswith("so the design by second moments it began at was kept.")
     # Its starts are at the bounds or near them; a random start is not.

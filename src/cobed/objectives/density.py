@@ -117,4 +117,7 @@ def by_second_moments(key: Key[Array, ""], objective: AbstractSimulated, num_par
     if isinstance(objective, BarberAgakov):
         return LinearGaussianInformation(simulation, objective.components)
     values = draw_max_values(key, simulation.problem, simulation.source)
-    return LinearGaussianInformation(simulation, Components.fit(values, simulation.value_scale, num_params))
+    # With the scale of these very draws: by that of others, components of unit variance would not be told from smaller ones.
+    return LinearGaussianInformation(
+        simulation, Components.fit(values, ValueScale.fit(jnp.asarray(values)), num_params)
+    )
