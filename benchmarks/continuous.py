@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-FAST = {"num_steps": 500, "batch_size": 512, "settle_steps": 0, "num_evaluation_batches": 1}
+FAST = {"num_steps": 500, "warm_steps": 0, "batch_size": 512, "settle_steps": 0, "num_evaluation_batches": 1}
 
 
 def one(seed: int, fast: bool) -> dict[str, float]:
