@@ -119,6 +119,7 @@ def test_a_round_of_a_process_obeys_counts_and_pins_and_keeps_its_closed_form(tm
     campaign.close()
 
 
+@pytest.mark.slow
 def test_prices_of_a_process_obey_a_cost_around_pins(tmp_path):
     (tmp_path / "campaign.toml").write_text(
         SPEC.format(action=NUMBERS, model="") + "[constraints]\ncost = { price = 1 }\nmax_cost = 80\n"

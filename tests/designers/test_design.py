@@ -21,6 +21,7 @@ TINY = cobed.Budget(
     optimiser="adam",
     critic_rate=3e-3,
     num_steps=60,
+    warm_steps=0,
     batch_size=64,
     num_starts=1,
     settle_steps=20,
@@ -214,7 +215,7 @@ def test_a_design_of_numbers_begins_at_a_good_one():
 
 
 def test_where_rewards_are_linear_in_the_action_its_bounds_are_played():
-    result = quick(lever_problem(pull=lambda action: action), budget=TINY.replace(warm_steps=0))
+    result = quick(lever_problem(pull=lambda action: action), budget=TINY)
     np.testing.assert_array_equal(np.abs(result.actions), 1.5)
 
 
@@ -229,7 +230,7 @@ def test_at_its_ceiling_infonce_keeps_the_design_it_began_at():
     assert np.abs(result.actions).min() > 1.0
 
 
-@pytest.mark.parametrize("when", [1, 5, 6])
+@pytest.mark.parametrize("when", [5, *(pytest.param(when, marks=pytest.mark.slow) for when in (1, 6))])
 def test_a_design_killed_in_its_warm_start_or_after_resumes_to_the_same_result(tmp_path, when):
     problem, budget, seen = lever_problem(), TINY.replace(warm_steps=20), []
     whole = quick(problem, budget=budget)
@@ -246,7 +247,7 @@ def test_a_design_killed_in_its_warm_start_or_after_resumes_to_the_same_result(t
     assert whole.information == resumed.information
 
 
-@pytest.mark.parametrize("chunk", [1, 5])
+@pytest.mark.parametrize("chunk", [1, pytest.param(5, marks=pytest.mark.slow)])
 def test_ctrl_c_in_the_warm_start_leaves_nothing(monkeypatch, chunk):
     run_chunk, calls = ascent._run_chunk, []
 

@@ -19,7 +19,13 @@ from cobed.objectives import Components, FixedDesign, Trainable
 from cobed.objectives.value import ExperimentValue
 
 BUDGET = cobed.Budget(
-    num_steps=100, closed_form_steps=60, batch_size=256, num_starts=1, settle_steps=100, settle_batch_size=1_024
+    num_steps=100,
+    closed_form_steps=60,
+    warm_steps=0,
+    batch_size=256,
+    num_starts=1,
+    settle_steps=100,
+    settle_batch_size=1_024,
 )
 
 
