@@ -122,10 +122,8 @@ class Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize("when", [1, 2, 4])
-def test_a_killed_design_resumes_to_the_same_result(linear_problem, tmp_path, when):
-    budget = TINY.replace(num_starts=2)
-    whole = quick(linear_problem, budget=budget)
+def whole_and_resumed(problem, budget, folder, when):
+    """A design made at once, and one that was killed at its chunk number `when` and made again from its checkpoint."""
     seen = []
 
     def dies(progress):
@@ -134,8 +132,13 @@ def test_a_killed_design_resumes_to_the_same_result(linear_problem, tmp_path, wh
             raise Killed
 
     with pytest.raises(Killed):
-        quick(linear_problem, budget=budget, progress=dies, checkpoint=tmp_path)
-    resumed = quick(linear_problem, budget=budget, checkpoint=tmp_path)
+        quick(problem, budget=budget, progress=dies, checkpoint=folder)
+    return quick(problem, budget=budget), quick(problem, budget=budget, checkpoint=folder)
+
+
+@pytest.mark.parametrize("when", [1, 2, 4])
+def test_a_killed_design_resumes_to_the_same_result(linear_problem, tmp_path, when):
+    whole, resumed = whole_and_resumed(linear_problem, TINY.replace(num_starts=2), tmp_path, when)
     np.testing.assert_array_equal(whole.actions, resumed.actions)
     assert whole.information == resumed.information
     assert [s.score for s in whole.starts] == [s.score for s in resumed.starts]
@@ -232,17 +235,7 @@ def test_at_its_ceiling_infonce_keeps_the_design_it_began_at():
 
 @pytest.mark.parametrize("when", [5, *(pytest.param(when, marks=pytest.mark.slow) for when in (1, 6))])
 def test_a_design_killed_in_its_warm_start_or_after_resumes_to_the_same_result(tmp_path, when):
-    problem, budget, seen = lever_problem(), TINY.replace(warm_steps=20), []
-    whole = quick(problem, budget=budget)
-
-    def dies(progress):
-        seen.append(progress)
-        if len(seen) == when:
-            raise Killed
-
-    with pytest.raises(Killed):
-        quick(problem, budget=budget, progress=dies, checkpoint=tmp_path)
-    resumed = quick(problem, budget=budget, checkpoint=tmp_path)
+    whole, resumed = whole_and_resumed(lever_problem(), TINY.replace(warm_steps=20), tmp_path, when)
     np.testing.assert_array_equal(whole.actions, resumed.actions)
     assert whole.information == resumed.information
 
