@@ -60,7 +60,7 @@ def process(n: int):
     return make
 
 
-# As in `cobed reproduce gp`.
+# The critic and the rate of `cobed reproduce gp`.
 CRITIC = {"network": gp.CRITIC, "budget": BUDGET.replace(design_rate=0.02)}
 PENALISED = (UCBLocalPenalisation(), LEVI(), LEVI(penalised=True), TransductiveInformation())
 CASES = {

@@ -150,15 +150,8 @@ def test_a_checkpoint_of_another_seed_is_refused(linear_problem, tmp_path):
         quick(linear_problem, seed=1, checkpoint=tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("chunk", "reason"),
-    [
-        (2, "Interrupted after 50 of 60 steps."),
-        (3, "Interrupted before the network could settle."),
-        (4, "Interrupted in start 2 of 2; kept the best of the 1 before."),
-    ],
-)
-def test_ctrl_c_returns_the_best_design_so_far(linear_problem, monkeypatch, chunk, reason):
+def interrupt_at(chunk, monkeypatch):
+    """Ctrl-C at that chunk of the ascents."""
     run_chunk, calls = ascent._run_chunk, []
 
     def interrupted(*arguments):
@@ -168,6 +161,18 @@ def test_ctrl_c_returns_the_best_design_so_far(linear_problem, monkeypatch, chun
         return run_chunk(*arguments)
 
     monkeypatch.setattr(ascent, "_run_chunk", interrupted)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "reason"),
+    [
+        (2, "Interrupted after 50 of 60 steps."),
+        (3, "Interrupted before the network could settle."),
+        (4, "Interrupted in start 2 of 2; kept the best of the 1 before."),
+    ],
+)
+def test_ctrl_c_returns_the_best_design_so_far(linear_problem, monkeypatch, chunk, reason):
+    interrupt_at(chunk, monkeypatch)
     result = quick(linear_problem, budget=TINY.replace(num_starts=2))
     assert reason in result.stop_reason
     linear_problem.check_actions(result.actions)
@@ -242,15 +247,7 @@ def test_a_design_killed_in_its_warm_start_or_after_resumes_to_the_same_result(t
 
 @pytest.mark.parametrize("chunk", [1, pytest.param(5, marks=pytest.mark.slow)])
 def test_ctrl_c_in_the_warm_start_leaves_nothing(monkeypatch, chunk):
-    run_chunk, calls = ascent._run_chunk, []
-
-    def interrupted(*arguments):
-        calls.append(1)
-        if len(calls) == chunk:
-            raise KeyboardInterrupt
-        return run_chunk(*arguments)
-
-    monkeypatch.setattr(ascent, "_run_chunk", interrupted)
+    interrupt_at(chunk, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         quick(lever_problem(), budget=TINY.replace(warm_steps=20))
 

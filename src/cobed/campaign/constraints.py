@@ -1,6 +1,6 @@
 """The assignment of a whole round made to satisfy its constraints exactly, with the fewest changes to the design."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,8 +93,7 @@ def cost_limit(spec: CampaignSpec, actions: np.ndarray, fixed: np.ndarray, waiti
     rules, numbers = spec.constraints, spec.action.numbers or {}
     if rules.max_cost is None:
         return None
-    space = Box([bounds.low for bounds in numbers.values()], [bounds.high for bounds in numbers.values()])
-    costs = np.array([rules.cost.get(name, 0.0) for name in numbers])
+    space, costs = Box(*_bounds(spec)), _costs(spec, numbers)
     spent = float((actions[fixed] @ costs).sum())
     return CostLimit(space, np.where(fixed[waiting][:, None], 0.0, costs), rules.max_cost - spent)
 
@@ -104,10 +103,10 @@ def repair_numbers(spec: CampaignSpec, actions: np.ndarray, free: np.ndarray) ->
     rules, numbers = spec.constraints, spec.action.numbers or {}
     if rules.max_cost is None:
         return actions
-    costs = np.array([rules.cost.get(name, 0.0) for name in numbers])
+    costs = _costs(spec, numbers)
     if float((actions @ costs).sum()) <= rules.max_cost:
         return actions
-    low, high = (np.array([getattr(b, side) for b in numbers.values()]) for side in ("low", "high"))
+    low, high = _bounds(spec)
     # Changes down and up, each at least 0: minimise their sum.
     room_down, room_up = (np.where(free[:, None], room, 0.0).ravel() for room in (actions - low, high - actions))
     unit = np.tile(costs, len(actions))
@@ -130,6 +129,17 @@ def repair_numbers(spec: CampaignSpec, actions: np.ndarray, free: np.ndarray) ->
     return actions + (up - down).reshape(actions.shape)
 
 
+def _costs(spec: CampaignSpec, names: Iterable[str]) -> np.ndarray:
+    """What a unit of each named option or number costs; nothing where the spec does not say."""
+    return np.array([spec.constraints.cost.get(name, 0.0) for name in names])
+
+
+def _bounds(spec: CampaignSpec) -> tuple[np.ndarray, np.ndarray]:
+    """The lowest and the highest value of each number."""
+    numbers = (spec.action.numbers or {}).values()
+    return np.array([bounds.low for bounds in numbers]), np.array([bounds.high for bounds in numbers])
+
+
 Rule = tuple[str, np.ndarray, float, float]  # in words, weight of each option, least, most
 
 
@@ -141,7 +151,7 @@ def _rules(spec: CampaignSpec, num_options: int) -> list[Rule]:
     for name, most in rules.at_most.items():
         found.append((f"at most {most} units of {name!r}", np.eye(num_options)[options.index(name)], -np.inf, most))
     if rules.max_cost is not None:
-        costs = np.array([rules.cost.get(name, 0.0) for name in options])
+        costs = _costs(spec, options)
         found.append((f"a total cost of at most {rules.max_cost:g}", costs, -np.inf, rules.max_cost))
     return found
 

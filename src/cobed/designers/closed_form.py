@@ -20,7 +20,7 @@ from cobed.designers.run import Finish, Run
 from cobed.errors import NoDensityError, ProblemError
 from cobed.information import Estimate, estimate
 from cobed.models.gaussian import num_params
-from cobed.objectives import AbstractObjective, AbstractSimulated, FixedDesign, HasGains, Trainable, by_second_moments
+from cobed.objectives import AbstractObjective, AbstractSimulated, HasGains, Trainable, by_second_moments, value_at
 from cobed.optimum import AbstractOptimum, check_optimum, is_linear_in_action
 from cobed.policies import CostLimit, FreeDesign
 from cobed.problem import Problem
@@ -74,12 +74,10 @@ def search(
             order = np.argsort(-scores(rank_key, objective, [design for design, _ in found], run.budget))
             best = [found[i][0] for i in order[: max(1, round(KEPT * len(found)))]]
             found = _exchange(run, search_key, objective, jnp.stack(best))
+    elif can_exchange(problem):
+        found = _exchange(run, search_key, objective, first)
     else:
-        found = (
-            _exchange(run, search_key, objective, first)
-            if can_exchange(problem)
-            else _climb(run, search_key, objective, first, run.budget.closed_form_steps, limit)
-        )
+        found = _climb(run, search_key, objective, first, run.budget.closed_form_steps, limit)
     designs, histories = zip(*found, strict=True)
     run.seconds_design += time.perf_counter() - started
     started = time.perf_counter()
@@ -252,10 +250,9 @@ def _exchange(
 @lean_jit
 def _sweep(key, objective: AbstractObjective, designs: Float[Array, "S D K"]):
     num_units, num_actions = designs.shape[1:]
-    end = jnp.ones(())
 
     def value(actions):
-        return objective(Trainable(FixedDesign(actions), None), key, end)
+        return value_at(objective, actions, key)
 
     def visit(unit, carry):
         actions, _ = carry
@@ -282,7 +279,7 @@ def scores(key: Key[Array, ""], objective: AbstractObjective, designs: Any, budg
 # Compiled once for one design: rankings of any number of designs and the final measurement are few calls of it.
 @quick_jit
 def _score(key: Key[Array, ""], objective: AbstractObjective, actions: Float[Array, "D A"]) -> Float[Array, ""]:
-    return objective(Trainable(FixedDesign(actions), None), key, jnp.ones(()))
+    return value_at(objective, actions, key)
 
 
 def _measure(key: Key[Array, ""], objective: AbstractObjective, actions: np.ndarray, budget: Budget) -> Estimate:

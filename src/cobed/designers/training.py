@@ -40,11 +40,13 @@ def train(run: Run, objective: AbstractObjective, rule: Rule | None = None, limi
     starts: list[StartRecord] = []
     networks: list[PyTree] = []
     for index in range(num_starts):
-        if warm is not None and index == 0:
-            design = FreeDesign.at(space, warm, limit)
-        else:
-            design = FreeDesign.initial(_start_keys(run, index)[0], space, run.problem.num_contexts, limit)
-        found = _start(run, objective, judge, index, design, rule, warm is not None and index == 0, bool(starts))
+        begin = warm if index == 0 else None
+        design = (
+            FreeDesign.initial(_start_keys(run, index)[0], space, run.problem.num_contexts, limit)
+            if begin is None
+            else FreeDesign.at(space, begin, limit)
+        )
+        found = _start(run, objective, judge, index, design, rule, begin is not None, bool(starts))
         if found is not None:
             starts.append(found[0])
             networks.append(found[1])

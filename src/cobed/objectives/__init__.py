@@ -9,6 +9,7 @@ from cobed.objectives.base import (
     Trainable,
     draw_max_values,
     outcome_scale,
+    value_at,
     value_scale,
 )
 from cobed.objectives.decision import Decisions, DecisionValue
@@ -36,5 +37,6 @@ __all__ = [
     "by_second_moments",
     "draw_max_values",
     "outcome_scale",
+    "value_at",
     "value_scale",
 ]

@@ -128,6 +128,11 @@ class AbstractSimulated(AbstractObjective):
         )
 
 
+def value_at(objective: AbstractObjective, actions: Float[Array, "D A"], key: Key[Array, ""]) -> Float[Array, ""]:
+    """The value of a design by an objective without a network, with these draws."""
+    return objective(Trainable(FixedDesign(actions), None), key, jnp.ones(()))
+
+
 def largest(values: Float[Array, "... K"]) -> Float[Array, "..."]:
     """The maximum over the last axis, whose gradient goes to one entry.
 
