@@ -98,11 +98,13 @@ def ascend(
     name: str = "ascent",
     on_chunk: ChunkReport | None = None,
     checkpoint: Checkpoint | None = None,
+    project: Callable[[PyTree], PyTree] | None = None,
 ) -> AscentResult:
     """Climb `objective(trainable, key, progress)` for `num_steps`. All floating arrays in `trainable` are moved.
 
-    `on_chunk(step, value, seconds, compiling)` hears of every chunk. Ctrl-C ends the ascent with what it has; a value that
-    is not finite ends it with the last chunk whose values were, or with `AscentError` where there is none.
+    After every chunk `project` takes the trainable to one that is allowed. `on_chunk(step, value, seconds, compiling)` hears
+    of every chunk. Ctrl-C ends the ascent with what it has; a value that is not finite ends it with the last chunk whose values
+    were, or with `AscentError` where there is none.
     """
     arrays = eqx.filter(trainable, eqx.is_inexact_array)
     state = AscentState(trainable, optimiser.init(arrays), jnp.zeros((), jnp.int32))
@@ -127,6 +129,8 @@ def ascend(
                 )
             reason = f"The objective was not a finite number at step {bad:,}; kept the design of step {step:,}."
             return AscentResult(state.trainable, history, reason, False)
+        if project is not None:
+            new_state = AscentState(project(new_state.trainable), new_state.optimiser_state, new_state.step)
         state, history = new_state, np.concatenate([history, values])
         if checkpoint is not None:
             checkpoint.save(name, state, history)

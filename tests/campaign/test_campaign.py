@@ -191,8 +191,11 @@ def test_a_target_without_any_option_left_is_told(start):
     campaign.add_outcomes(people(6).assign(offer=["none", "5%"] * 3, amount=50.0))
     with pytest.raises(CampaignError, match=r"targets, row row 1: constraints\.forbid leaves this unit no option"):
         campaign.deploy(people(3, 100))
+    # Before the design, not after the experiment.
+    with pytest.raises(CampaignError, match=r"targets, row row 1: constraints\.forbid leaves this unit no option"):
+        campaign.recommend(people(1, 50), people(3, 100))
     with pytest.raises(CampaignError, match="Unit '0101' may get no option at all"):
-        campaign.recommend(people(3, 100))
+        campaign.recommend(people(3, 100), people(1, 50))
 
 
 def test_the_same_round_is_not_designed_twice_until_outcomes_are_in(start):

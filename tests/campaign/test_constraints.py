@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from cobed.campaign.constraints import forbidden_options, repair_numbers, repair_options
+from cobed.campaign.constraints import Forbids, RoundRule, repair_numbers, repair_options
+from cobed.campaign.encoding import Encoding
 from cobed.campaign.spec import parse_spec
 from cobed.errors import CampaignError
 
@@ -90,9 +91,37 @@ def test_forbidden_options_follow_the_context():
         + 'forbid = [{ action = "b", column = "new", values = ["yes"] }, '
         + '{ action = "c", column = "channel", values = ["Web", "Shop"] }]'
     )
-    cells = {"new": [1.0, 0.0, 1.0], "channel": ["Web", "Phone", "Phone"]}
+    # One column for each of the channels Phone and Web, then that of new. Nobody in these tables is from a Shop.
+    forbids = Forbids.of(spec, Encoding({}, {"channel": ("Phone", "Web")}))
+    assert forbids is not None
     expected = [[False, True, True], [False, False, False], [False, True, False]]
-    np.testing.assert_array_equal(forbidden_options(spec, cells, 3), expected)
+    np.testing.assert_array_equal(forbids.at(np.array([[0, 1, 1], [1, 0, 0], [1, 0, 1.0]])), expected)
+    assert Forbids.of(parse_spec(BASE), Encoding({}, {"channel": ("Phone", "Web")})) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [('["no"]', [1, 0]), ('["no", "0"]', [1, 0]), ('["yes", "no"]', [1, 1])]
+)
+def test_a_binary_column_forbids_by_either_value(values, expected):
+    rule = f'forbid = [{{ action = "b", column = "new", values = {values} }}]'
+    forbids = Forbids.of(parse_spec(BASE + rule), Encoding({}, {"channel": ("Phone", "Web")}))
+    assert forbids is not None
+    assert forbids.at(np.array([[0, 1, 0], [0, 1, 1.0]]))[:, 1].tolist() == expected
+
+
+def test_where_nothing_is_counted_each_unit_is_chosen_for_alone():
+    """Against the same with a count that does not bind, for which an integer program is solved."""
+    rng = np.random.default_rng(0)
+    forbidden = rng.random((5, 3)) < 0.3
+    forbidden[forbidden.all(axis=1)] = False
+    alone, counted = (
+        RoundRule(parse_spec(BASE + rules), forbidden, FREE, np.ones(5, bool)) for rules in ("", "at_most = { a = 5 }")
+    )
+    for _ in range(10):
+        gains = rng.normal(size=(5, 3))
+        start = alone(rng.normal(size=(5, 3)))
+        np.testing.assert_array_equal(alone(gains), counted(gains))
+        np.testing.assert_array_equal(alone(gains, start, 2), counted(gains, start, 2))
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,14 @@ import pytest
 from cobed.campaign import plan as planning
 from cobed.campaign.campaign import Campaign
 from cobed.campaign.engine import build_model
-from cobed.campaign.plan import Plan, Size, WithHistory, default_sizes, make_plan, start_from
+from cobed.campaign.plan import Learning, Plan, Size, default_sizes, make_plan, start_from
 from cobed.campaign.spec import parse_spec
 from cobed.campaign.tables import read_table
 from cobed.data import Data
 from cobed.errors import CampaignError
 from cobed.inference import Conjugate
+from cobed.metrics import evaluate
+from cobed.models.routed import forbid
 from cobed.report.plan import plan_table, write_plan
 
 SPEC = """name = "spring"
@@ -89,8 +91,60 @@ def test_history_is_part_of_what_a_world_learns_from():
         *(np.concatenate([getattr(d, name) for d in (old, new)]) for name in ("contexts", "actions", "outcomes"))
     )
     inner = Conjugate(64)
-    with_history = WithHistory(inner, old).draw(jr.key(0), model, new)
+    # Whatever model it is asked about: what is learned does not depend on what contexts forbid.
+    with_history = Learning(inner, model, old).draw(jr.key(0), forbid(model, np.zeros((2, 2)), np.zeros(2)), new)
     np.testing.assert_array_equal(with_history.params, inner.draw(jr.key(0), model, both).params)
+
+
+RULES = """[constraints]
+at_most = { "5%" = 3 }
+at_least = { "5%" = 3 }
+forbid = [{ action = "5%", column = "new", values = ["yes"] }]
+"""
+
+
+def test_a_plan_obeys_the_constraints(monkeypatch):
+    """Every design that is evaluated has three units of 5%, all of them old customers; so do those at random."""
+    seen = []
+
+    def spy(key, problem, actions, *rest, **options):
+        seen.append((np.asarray(problem.contexts), np.asarray(actions)))
+        return evaluate(key, problem, actions, *rest, **options)
+
+    monkeypatch.setattr(planning, "evaluate", spy)
+    plan = plan_of(NORMAL + RULES, [16], 20)
+    assert len(seen) == 4
+    for contexts, actions in seen:
+        assert actions[:, 1].sum() == 3
+        assert not np.any(actions[:, 1] * contexts[:, 1])
+    assert len({actions.tobytes() for _, actions in seen}) == 4
+    # New customers, half of the targets, cannot get 5%: nothing is lost there.
+    assert 0 < plan.now[0] < 0.7 * plan_of(NORMAL, [2], 10).now[0]
+
+
+def test_sizes_that_constraints_make_impossible_are_left_out_or_refused():
+    with pytest.raises(CampaignError, match="No assignment of 4 units satisfies all constraints at once: at least 3"):
+        plan_of(NORMAL + RULES, [4], 10)
+    plan = plan_of(NORMAL + RULES.replace("= 3", "= 12"), None, 10)
+    assert [size.units for size in plan.sizes] == [32]
+    assert len(plan.warnings) == 3
+    assert plan.warnings[0].startswith("Left out 4 units. No assignment of 4 units")
+
+
+@pytest.mark.slow
+def test_a_plan_of_numbers_obeys_the_cost(monkeypatch):
+    totals = []
+
+    def spy(key, problem, actions, *rest, **options):
+        totals.append(float(np.sum(actions)))
+        return evaluate(key, problem, actions, *rest, **options)
+
+    monkeypatch.setattr(planning, "evaluate", spy)
+    text = NORMAL.replace('column = "offer"\noptions = ["none", "5%"]', "numbers = { price = { low = 0, high = 2 } }")
+    plan_of(text + "[constraints]\ncost = { price = 1.0 }\nmax_cost = 6.0\n", [12], 10)
+    assert len(totals) == 4
+    assert max(totals) <= 6 + 1e-4
+    assert min(totals) > 5
 
 
 def test_what_random_assignment_needs_is_read_off_its_curve():

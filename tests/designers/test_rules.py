@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 
 import cobed
+from cobed.ascent import ascend
+from cobed.designers import training
 from cobed.designers.choice import choose_objective
 from cobed.designers.closed_form import scores
+from cobed.designers.training import _obey
 from cobed.errors import ProblemError
 from cobed.models.linear import linear_information
+from cobed.objectives import Trainable
 from cobed.policies import CostLimit, FreeDesign
 
 SPACE = cobed.Box([0.0, -1.0], [2.0, 3.0])
@@ -108,6 +112,30 @@ def test_named_actions_obey_a_rule_whatever_the_objective(make_linear_problem, o
     assert result.actions[:, 0].sum() <= 1
     # Every start that was compared obeys it too.
     assert all(start.actions[:, 0].sum() <= 1 for start in result.starts)
+
+
+def test_units_that_must_change_exchange_their_two_logits(make_linear_problem):
+    raw = jnp.array([[3.0, 1.0], [2.0, 1.5], [0.0, 1.0], [4.0, 3.5]])
+    design = FreeDesign(make_linear_problem(4).model.action_space, raw)
+    found = _obey(AtMost(1), Trainable(design, None)).design.raw
+    # Three want the first action. It means most to the first of them.
+    np.testing.assert_array_equal(found, [[3.0, 1.0], [1.5, 2.0], [0.0, 1.0], [3.5, 4.0]])
+
+
+def test_every_chunk_of_an_ascent_ends_in_an_allowed_design(make_linear_problem, monkeypatch):
+    seen = []
+
+    def spy(*args, project, **options):
+        def watched(trainable):
+            seen.append(np.asarray(project(trainable).design.harden()))
+            return project(trainable)
+
+        return ascend(*args, project=watched, **options)
+
+    monkeypatch.setattr(training, "ascend", spy)
+    cobed.design(make_linear_problem(4), seed=0, budget=BUDGET, objective="infonce", rule=AtMost(1))
+    assert len(seen) == 2 * 2  # two starts of 60 steps: two chunks each
+    assert all(actions[:, 0].sum() <= 1 for actions in seen)
 
 
 def test_a_search_that_tries_every_action_finds_the_best_allowed_design(make_linear_problem):

@@ -12,8 +12,8 @@ from cobed.errors import ModelError
 from cobed.models import RBF, GaussianProcess, Matern
 from cobed.models.average import AverageReward
 from cobed.models.base import HasPosteriorMean, HasRewardMoments, over_draws
-from cobed.models.conditioned import pin
 from cobed.models.contract import check_model
+from cobed.models.routed import pin
 from cobed.optimum import Grid
 from cobed.pool import draw_pool
 from cobed.problem import Problem

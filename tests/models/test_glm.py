@@ -9,7 +9,7 @@ from scipy.stats import norm, poisson
 
 import cobed
 from cobed.errors import ModelError
-from cobed.models.conditioned import Conditioned, NormalStandIn, Pinned, without_gradient_gap
+from cobed.models.conditioned import Conditioned, NormalStandIn, without_gradient_gap
 from cobed.models.contract import check_model
 from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
 
@@ -118,13 +118,3 @@ def test_the_stand_in_keeps_mean_and_variance_and_has_a_gradient():
     check_model(stand_in, np.ones((3, 2)))
     normal = linear_gaussian(OFFERS, np.zeros(9), np.ones(9), 1.0)
     assert without_gradient_gap(normal, PSI[None]) is normal
-
-
-def test_a_pinned_unit_gets_its_own_action_whatever_the_design_says():
-    normal = linear_gaussian(OFFERS, np.zeros(9), np.ones(9), 1.0)
-    pinned = Pinned(normal, 2)
-    free, fixed = jnp.array([0.1, 0.2, 0, 0, 0]), jnp.array([0.1, 0.2, 1, 1, 0])
-    none = jnp.array([1.0, 0.0])
-    assert pinned.mean_reward(PSI, free, MAIL) == normal.mean_reward(PSI, CONTEXT, MAIL)
-    assert pinned.mean_reward(PSI, fixed, MAIL) == normal.mean_reward(PSI, CONTEXT, none)
-    check_model(pinned, np.stack([free, fixed, free]))

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import cobed
-from cobed.models.conditioned import Pinned, condition
+from cobed.models.conditioned import condition
 from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
 from cobed.models.predictor import PredictorBelief, core_of, find_predictor_belief, predictor_features
+from cobed.models.routed import pin
 
 FEATURES = LinearFeatures(cobed.Discrete(["none", "mail"]), 2)
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
@@ -50,7 +51,7 @@ def test_learning_changes_no_expected_outcome_on_average(outcome):
 def test_the_belief_is_found_behind_data_and_decided_actions():
     model = GeneralisedLinear(FEATURES, np.zeros(9), np.full(9, 0.5), "bernoulli")
     draws = 1 + 2 * jr.normal(jr.key(0), (4000, 9))
-    pinned = Pinned(condition(model, draws), 2)
+    pinned = pin(condition(model, draws), 2)
     found = find_predictor_belief(jr.key(1), pinned)
     assert found is not None
     assert found.outcome == "bernoulli"

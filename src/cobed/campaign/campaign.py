@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cobed.campaign import store as kept
-from cobed.campaign.constraints import forbidden_options
+from cobed.campaign.constraints import Forbids
 from cobed.campaign.encoding import (
     Encoding,
     action_vectors,
@@ -130,7 +130,10 @@ class Campaign:
 
         encoding = self.encoding() or fit_encoding(self.spec, [table] if targets is table else [table, targets])
         contexts, cells = encode_contexts(self.spec, encoding, table)
-        aims = pick_targets(self.spec, encode_contexts(self.spec, encoding, targets)[0])
+        aims = encode_contexts(self.spec, encoding, targets)[0]
+        forbids = Forbids.of(self.spec, encoding)
+        _forbidden(forbids, targets, aims)
+        aims = pick_targets(self.spec, aims)
         rows = [
             states.get(unit, Assignment(unit, {}, None))._replace(context=context)
             for unit, context in zip(table.ids(self.spec.units.id), rows_of(cells), strict=True)
@@ -139,7 +142,7 @@ class Campaign:
         version = rounds[-1].version + 1 if states else 1
         seed = self.spec.seed + 1_000 * number + version
         model, posterior = self._posterior(encoding)
-        units = RoundUnits(rows, done, contexts, cells)
+        units = RoundUnits(rows, done, contexts, forbids)
         planned, summary = design_round(self.spec, model, posterior, units, aims, seed, budget, progress)
         with self.store.transaction() as connection:
             now = [(r.id, r.version) for r in kept.read_rounds(connection) if r.id > 0]
@@ -268,12 +271,7 @@ class Campaign:
                 "No outcome has come back yet, so there is nothing to deploy by. Add outcomes with `cobed observe`."
             )
         contexts, cells = encode_contexts(self.spec, encoding, table)
-        forbidden = forbidden_options(self.spec, cells, len(table)) if self.spec.constraints.forbid else None
-        if forbidden is not None and forbidden.all(axis=1).any():
-            place = int(np.argmax(forbidden.all(axis=1)))
-            raise CampaignError(
-                f"{table.where(place)}: constraints.forbid leaves this unit no option at all. Allow one, or drop the row."
-            )
+        forbidden = _forbidden(Forbids.of(self.spec, encoding), table, contexts)
         model, posterior = self._posterior(encoding)
         chosen = choose_actions(model, resampled(posterior, POLICY_DRAWS, self.spec.seed), contexts, forbidden)
         words = action_words(self.spec, chosen.actions)
@@ -383,3 +381,14 @@ def _parse_stored(text: str) -> CampaignSpec:
     return (
         CampaignSpec.model_validate(json.loads(text)) if text.startswith("{") else parse_spec(text, "the stored spec")
     )
+
+
+def _forbidden(forbids: Forbids | None, table: Table, contexts: np.ndarray) -> np.ndarray | None:
+    """Which options which targets must not get, (T, J). A target that may get none is an error."""
+    forbidden = None if forbids is None else forbids.at(contexts)
+    if forbidden is not None and forbidden.all(axis=1).any():
+        place = int(np.argmax(forbidden.all(axis=1)))
+        raise CampaignError(
+            f"{table.where(place)}: constraints.forbid leaves this unit no option at all. Allow one, or drop the row."
+        )
+    return forbidden

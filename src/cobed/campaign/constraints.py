@@ -1,28 +1,53 @@
 """The assignment of a whole round made to satisfy its constraints exactly, with the fewest changes to the design."""
 
+import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import coo_array, csr_array
 
+from cobed.campaign.encoding import Encoding
 from cobed.campaign.spec import YES, CampaignSpec
 from cobed.errors import CampaignError
-from cobed.policies import CostLimit
-from cobed.spaces import Box
+
+if TYPE_CHECKING:
+    from cobed.policies import CostLimit
 
 
-def forbidden_options(spec: CampaignSpec, cells: dict[str, list[Any]], num_units: int) -> np.ndarray:
-    """Which options which units must not get by their context, (D, J)."""
-    options = spec.action.options or ()
-    forbidden = np.zeros((num_units, len(options)), bool)
-    for rule in spec.constraints.forbid:
-        binary = spec.context[rule.column].type == "binary"
-        values = [float(value.lower() in YES) for value in rule.values] if binary else list(rule.values)
-        hit = np.isin(np.array(cells[rule.column], dtype=float if binary else object), values)
-        forbidden[hit, options.index(rule.action)] = True
-    return forbidden
+@dataclasses.dataclass(frozen=True)
+class Forbids:
+    """Which options an encoded context forbids: those with `marks` (J, C) @ context + `offsets` (J,) at 1 or more."""
+
+    marks: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    def of(cls, spec: CampaignSpec, encoding: Encoding) -> "Forbids | None":
+        """constraints.forbid; None where nothing is forbidden."""
+        if not spec.constraints.forbid:
+            return None
+        starts = encoding.starts(spec)
+        found = cls(
+            np.zeros((len(spec.action.options or ()), len(encoding.names(spec))), np.float32),
+            np.zeros(len(spec.action.options or ()), np.float32),
+        )
+        for rule in spec.constraints.forbid:
+            option, start = (spec.action.options or ()).index(rule.action), starts[rule.column]
+            if spec.context[rule.column].type == "binary":
+                for yes in {value.lower() in YES for value in rule.values}:
+                    found.marks[option, start] += 1 if yes else -1
+                    found.offsets[option] += 0 if yes else 1
+            else:
+                levels = encoding.levels[rule.column]
+                for level in set(rule.values) & set(levels):
+                    found.marks[option, start + levels.index(level)] += 1
+        return found
+
+    def at(self, contexts: np.ndarray) -> np.ndarray:
+        """Which options which units must not get, (D, J)."""
+        return contexts @ self.marks.T + self.offsets > 0.5
 
 
 def repair_options(
@@ -88,8 +113,21 @@ class RoundRule:
         return whole[self.free] if chosen is None else chosen[self.free]
 
 
-def cost_limit(spec: CampaignSpec, actions: np.ndarray, fixed: np.ndarray, waiting: np.ndarray) -> CostLimit | None:
+def round_rule(
+    spec: CampaignSpec, forbidden: np.ndarray, actions: np.ndarray, fixed: np.ndarray, waiting: np.ndarray
+) -> "RoundRule | CostLimit | None":
+    """What a search over the `waiting` units (D,) must obey; those in `fixed` (D,) keep their `actions` (D, A)."""
+    if spec.action.options is None:
+        return _cost_limit(spec, actions, fixed, waiting)
+    rule = RoundRule(spec, forbidden, np.where(fixed, np.argmax(actions, axis=1), -1), waiting)
+    return rule if rule.binds else None
+
+
+def _cost_limit(spec: CampaignSpec, actions: np.ndarray, fixed: np.ndarray, waiting: np.ndarray) -> "CostLimit | None":
     """What the `waiting` units (D,) may cost during a search; those in `fixed` (D,) cost what their `actions` (D, A) do."""
+    from cobed.policies import CostLimit
+    from cobed.spaces import Box
+
     rules, numbers = spec.constraints, spec.action.numbers or {}
     if rules.max_cost is None:
         return None
@@ -167,10 +205,12 @@ def _allowed(forbidden: np.ndarray, pinned: np.ndarray) -> np.ndarray:
 def _solve(
     weights: np.ndarray, allowed: np.ndarray, rules: list[Rule], near: tuple[np.ndarray, int] | None = None
 ) -> np.ndarray | None:
-    """The cheapest assignment by a mixed-integer program; None where there is none.
+    """The cheapest assignment, by a mixed-integer program where there are rules; None where there is none.
 
     `near`: an assignment (D,) and in how many units the found one may differ from it.
     """
+    if not rules:
+        return _each_alone(weights, allowed, near)
     num_units, num_options = weights.shape
     size = weights.size
     # Every unit gets one option.
@@ -190,6 +230,21 @@ def _solve(
         options={"time_limit": 60, "mip_rel_gap": 0 if near is None else 1e-3},
     )
     return None if answer.x is None else np.argmax(answer.x.reshape(weights.shape), axis=1)
+
+
+def _each_alone(weights: np.ndarray, allowed: np.ndarray, near: tuple[np.ndarray, int] | None) -> np.ndarray | None:
+    """The same where no unit minds what another gets."""
+    if not allowed.any(axis=1).all():
+        return None
+    cheapest = np.where(allowed, weights, np.inf)
+    best = np.argmin(cheapest, axis=1)
+    if near is None:
+        return best
+    units = np.arange(len(weights))
+    saving = cheapest[units, near[0]] - cheapest[units, best]
+    worth = np.zeros(len(weights), bool)
+    worth[np.argsort(-saving, kind="stable")[: near[1]]] = True
+    return np.where(worth & (saving > 0), best, near[0])
 
 
 def _check_each(spec: CampaignSpec, allowed: np.ndarray, units: Sequence[str]) -> None:
@@ -212,6 +267,12 @@ def _check_each(spec: CampaignSpec, allowed: np.ndarray, units: Sequence[str]) -
 
 def _explain(weights: np.ndarray, allowed: np.ndarray, rules: list[Rule], num_units: int) -> str:
     """Which constraints to loosen: each one whose absence would make the others possible."""
+    stuck = int(np.sum(~allowed.any(axis=1)))
+    if stuck:
+        return (
+            f"{stuck} of {num_units} units may get no option at all: constraints.forbid and rejections exclude every one. "
+            "Allow one, or leave these units out."
+        )
     keys = [rule for i, rule in enumerate(rules) if _solve(weights, allowed, rules[:i] + rules[i + 1 :]) is not None]
     together = "; ".join(rule[0] for rule in rules)
     advice = (

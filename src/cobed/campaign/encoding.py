@@ -42,6 +42,11 @@ class Encoding:
             )
         ]
 
+    def starts(self, spec: CampaignSpec) -> dict[str, int]:
+        """At which encoded column each context column begins."""
+        widths = [len(self.levels[name]) if name in self.levels else 1 for name in spec.context]
+        return dict(zip(spec.context, np.cumsum([0, *widths]).tolist(), strict=False))
+
 
 def fit_encoding(spec: CampaignSpec, tables: list[Table]) -> Encoding:
     """The encoding of the first tables a campaign sees. Bad cells are left out here: `encode_contexts` tells them."""

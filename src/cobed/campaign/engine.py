@@ -12,6 +12,7 @@ import jax.random as jr
 import numpy as np
 
 from cobed.budget import Budget, find_budget
+from cobed.campaign.constraints import Forbids
 from cobed.campaign.encoding import Encoding
 from cobed.campaign.process import PROCESS_DRAWS, build_process, learn_process
 from cobed.campaign.spec import CampaignSpec
@@ -24,12 +25,13 @@ from cobed.errors import SpecError
 from cobed.inference import Conjugate, infer
 from cobed.inference.base import Posterior, systematic
 from cobed.models.base import AbstractModel
-from cobed.models.conditioned import condition, pin
+from cobed.models.conditioned import condition
 from cobed.models.contract import bind_context_dim
 from cobed.models.gaussian_process import GaussianProcess
 from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
 from cobed.models.linear import LinearGaussian
 from cobed.models.numpyro import from_numpyro
+from cobed.models.routed import forbid, pin
 from cobed.policies import CostLimit
 from cobed.problem import Problem
 from cobed.progress import Reporter
@@ -123,6 +125,7 @@ class Batch:
     contexts: np.ndarray
     pinned: np.ndarray
     actions: np.ndarray
+    forbids: Forbids | None = None
 
 
 def design_batch(
@@ -150,7 +153,8 @@ def design_batch(
         decided = np.where(batch.pinned[:, None], batch.actions, 0.0)
         contexts = np.concatenate([contexts, batch.pinned[:, None], decided], axis=1)
         targets = np.concatenate([targets, np.zeros((len(targets), 1 + batch.actions.shape[1]))], axis=1)
-    problem = Problem(known, contexts, targets)
+    # What a target must not get cannot be deployed there. What was pinned stands above rules about contexts.
+    problem = Problem(restricted(known, batch.forbids), contexts, targets)
     budget = find_budget(budget or spec.design.budget)
     if budget.num_starts is None and len(contexts) >= MANY_UNITS:
         budget = budget.replace(num_starts=1)
@@ -167,6 +171,11 @@ def design_batch(
         progress=progress,
         rule=rule,
     )
+
+
+def restricted(model: AbstractModel, forbids: Forbids | None) -> AbstractModel:
+    """The model where nobody gets what the context forbids."""
+    return model if forbids is None else forbid(model, jnp.asarray(forbids.marks), jnp.asarray(forbids.offsets))
 
 
 def resampled(posterior: Posterior, num_draws: int, seed: int) -> Params:

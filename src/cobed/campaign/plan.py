@@ -21,6 +21,7 @@ import numpy as np
 from cobed import __version__
 from cobed.budget import Budget, find_budget
 from cobed.campaign.campaign import Campaign
+from cobed.campaign.constraints import Forbids, RoundRule, round_rule
 from cobed.campaign.encoding import Encoding, encode_contexts, fit_encoding, pick_targets
 from cobed.campaign.engine import (
     Batch,
@@ -30,22 +31,25 @@ from cobed.campaign.engine import (
     mean_rewards,
     posterior_of,
     resampled,
+    restricted,
 )
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.tables import Table
 from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.designers.baselines import RandomUniform
-from cobed.errors import CampaignError
+from cobed.errors import CampaignError, CobedError
 from cobed.inference import choose_sampler
 from cobed.inference.base import AbstractSampler, Posterior
 from cobed.metrics import Score, evaluate, paired_difference
 from cobed.models.base import AbstractModel
 from cobed.models.conditioned import condition
 from cobed.models.gaussian_process import GaussianProcess
+from cobed.policies import CostLimit
 from cobed.problem import Problem
 from cobed.progress import Progress, Reporter, within
 from cobed.storage import write_whole
+from cobed.types import Array, Key
 
 # Sizes by default: the number of rows and so many halvings of it, none below the smallest.
 NUM_HALVINGS, SMALLEST = 4, 4
@@ -90,10 +94,11 @@ class Plan:
     now: tuple[float, float]
     sizes: tuple[Size, ...]
     num_worlds: int
+    notes: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> list[str]:
-        return list(dict.fromkeys(warning for size in self.sizes for warning in size.warnings))
+        return list(dict.fromkeys([*self.notes, *(warning for size in self.sizes for warning in size.warnings)]))
 
     def random_needs(self, size: Size) -> float:
         """How many units random assignment needs for the designed regret of this size; infinite beyond the largest.
@@ -158,6 +163,7 @@ def make_plan(
     """
     contexts, _ = encode_contexts(spec, known.encoding, units)
     aims = pick_targets(spec, encode_contexts(spec, known.encoding, targets)[0])
+    asked = sizes is not None
     if sizes is None:
         sizes = default_sizes(min(len(contexts), spec.max_units, MAX_UNITS))
     most = min(len(contexts), spec.max_units)
@@ -170,6 +176,15 @@ def make_plan(
     if num_worlds < 2:
         raise CampaignError(f"A plan needs at least 2 worlds, to have a mean and its error; got {num_worlds}.")
     shuffled = contexts[np.random.default_rng(seed).permutation(len(contexts))]
+    notes: list[str] = []
+    for size in list(sizes):
+        try:
+            _rule_of(spec, known, shuffled[:size])
+        except CobedError as error:
+            if asked or sizes == [size]:
+                raise
+            sizes.remove(size)
+            notes.append(f"Left out {size:,} units. {error}")
     spent = find_budget(budget or spec.design.budget)
     spent = spent if spent.num_starts else spent.replace(num_starts=NUM_STARTS)
     mark = _fingerprint(spec, known, shuffled, aims, num_worlds, seed, spent)
@@ -189,9 +204,9 @@ def make_plan(
         if progress is not None:
             pace = (time.perf_counter() - started) / work
             progress(Progress(stage, number, len(set(sizes)), found.designed[0], pace * left, "regret"))
-    now = _regret_now(known, aims, seed)
+    now = _regret_now(spec, known, aims, seed)
     chosen = tuple(done[size] for size in sorted(set(sizes)))
-    return Plan(now, chosen, num_worlds)
+    return Plan(now, chosen, num_worlds, tuple(notes))
 
 
 def _one_size(
@@ -204,18 +219,20 @@ def _one_size(
     budget: Budget,
     progress: Reporter | None,
 ) -> Size:
-    problem = Problem(known.model, contexts, targets)
-    free = Batch(contexts, np.zeros(len(contexts), bool), np.zeros((len(contexts), problem.action_dim), np.float32))
-    result = design_batch(spec, known.model, known.posterior, free, targets, seed, budget, progress)
+    forbids = Forbids.of(spec, known.encoding)
+    problem = Problem(restricted(known.model, forbids), contexts, targets)
+    rule = _rule_of(spec, known, contexts)
+    free = Batch(contexts, np.zeros(len(contexts), bool), np.zeros((len(contexts), problem.action_dim)), forbids)
+    result = design_batch(spec, known.model, known.posterior, free, targets, seed, budget, progress, rule)
     if result.interrupted:
         raise KeyboardInterrupt
     world_key, *keys = jr.split(jr.key(seed), 1 + NUM_RANDOM)
-    designs = [result.actions, *(np.asarray(RandomUniform().actions(key, problem)) for key in keys)]
+    designs = [result.actions, *(_at_random(key, problem, rule) for key in keys)]
     sampler = choose_sampler(known.model, Data(contexts, designs[0], np.zeros(len(contexts))), WORLD_DRAWS)
+    sampler = Learning(sampler, known.model, known.data)
     worlds = None
     if known.data is not None:
-        sampler = WithHistory(sampler, known.data)
-        worlds = condition(known.model, resampled(known.posterior, NOW_DRAWS, seed))
+        worlds = restricted(condition(known.model, resampled(known.posterior, NOW_DRAWS, seed)), forbids)
     scores = [
         evaluate(world_key, problem, actions, num_worlds, num_draws=WORLD_DRAWS, sampler=sampler, worlds=worlds)
         for actions in designs
@@ -230,40 +247,68 @@ def _one_size(
     return Size(len(contexts), **pairs, warnings=tuple(warning for score in scores for warning in score.warnings))
 
 
-class WithHistory(AbstractSampler):
-    """Another sampler that is always given the outcomes there were before, too."""
+def _rule_of(spec: CampaignSpec, known: Known, contexts: np.ndarray) -> RoundRule | CostLimit | None:
+    """What an experiment on these units, none of them decided yet, must satisfy; an error where none can."""
+    nobody, forbids = np.zeros(len(contexts), bool), Forbids.of(spec, known.encoding)
+    space = known.model.action_space
+    forbidden = np.zeros((len(contexts), space.dim), bool) if forbids is None else forbids.at(contexts)
+    rule = round_rule(spec, forbidden, np.zeros((len(contexts), space.dim)), nobody, ~nobody)
+    if isinstance(rule, RoundRule):
+        rule(np.zeros(forbidden.shape))
+    return rule
+
+
+def _at_random(key: Key[Array, ""], problem: Problem, rule: RoundRule | CostLimit | None) -> np.ndarray:
+    """An action for each unit, all alike likely, among the assignments that satisfy the constraints."""
+    if isinstance(rule, RoundRule):
+        likes = np.asarray(jr.uniform(key, (problem.num_contexts, problem.action_dim)), np.float64)
+        return np.eye(problem.action_dim, dtype=np.float32)[rule(likes)]
+    actions = RandomUniform().actions(key, problem)
+    return np.asarray(actions if rule is None else rule(actions))
+
+
+class Learning(AbstractSampler):
+    """Another sampler that always learns by one model, and from the outcomes there were before, too.
+
+    An experiment is designed and judged with the model that knows what contexts forbid. What its outcomes say of psi does not
+    depend on that, and the model itself may have a faster way to it.
+    """
 
     inner: AbstractSampler
-    history: Data
+    model: AbstractModel
+    history: Data | None
     num_draws: int = eqx.field(static=True)
 
-    def __init__(self, inner: AbstractSampler, history: Data):
-        self.inner, self.history, self.num_draws = inner, history, inner.num_draws
+    def __init__(self, inner: AbstractSampler, model: AbstractModel, history: Data | None):
+        self.inner, self.model, self.history, self.num_draws = inner, model, history, inner.num_draws
 
     @property
     def name(self):
         return self.inner.name
 
     def unfit(self, model, data):
-        return self.inner.unfit(model, self._all(data))
+        return self.inner.unfit(self.model, self._all(data))
 
     def draw(self, key, model, data):
-        return self.inner.draw(key, model, self._all(data))
+        return self.inner.draw(key, self.model, self._all(data))
 
     def judge(self, diagnostics):
         return self.inner.judge(diagnostics)
 
     def _all(self, data: Data) -> Data:
+        if self.history is None:
+            return data
         return jax.tree.map(lambda old, new: jnp.concatenate([old, new]), self.history, data)
 
 
-def _regret_now(known: Known, targets: np.ndarray, seed: int) -> tuple[float, float]:
+def _regret_now(spec: CampaignSpec, known: Known, targets: np.ndarray, seed: int) -> tuple[float, float]:
     """E[max_a reward] - max_a E[reward] with what is known now, and its standard error over draws."""
     draws = resampled(known.posterior, NOW_DRAWS, seed)
     candidates = jnp.asarray(candidate_actions(known.model.action_space))
+    model = restricted(known.model, Forbids.of(spec, known.encoding))
     regrets = 0.0
     for rows in np.array_split(targets, -(-len(targets) // 10)):
-        regrets = regrets + np.asarray(_regrets(known.model, draws, jnp.asarray(rows), candidates), np.float64)
+        regrets = regrets + np.asarray(_regrets(model, draws, jnp.asarray(rows), candidates), np.float64)
     score = Score(np.asarray(regrets) / len(targets))
     return score.mean, score.standard_error
 

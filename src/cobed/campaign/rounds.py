@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cobed.budget import Budget
-from cobed.campaign.constraints import RoundRule, cost_limit, forbidden_options, repair_numbers, repair_options
+from cobed.campaign.constraints import Forbids, repair_numbers, repair_options, round_rule
 from cobed.campaign.encoding import action_vectors, action_words
 from cobed.campaign.engine import Batch, candidate_actions, design_batch, mean_rewards, resampled
 from cobed.campaign.spec import CampaignSpec
@@ -22,12 +22,12 @@ REPAIR_DRAWS = 64
 
 @dataclasses.dataclass(frozen=True)
 class RoundUnits:
-    """The units of a round in the user's order. Those in `done` have an outcome; contexts are encoded, cells are not."""
+    """The units of a round in the user's order. Those in `done` have an outcome; contexts are encoded."""
 
     rows: list[Assignment]
     done: set[str]
     contexts: np.ndarray
-    cells: dict[str, list[Any]]
+    forbids: Forbids | None
 
     @property
     def is_done(self) -> np.ndarray:
@@ -63,13 +63,8 @@ def design_round(
     summary: dict[str, Any] = {"posterior": posterior.method, "score": None, "warnings": [*posterior.warnings]}
     if not fixed.all():
         # What done units taught is in the posterior already.
-        batch = Batch(units.contexts[waiting], fixed[waiting], actions[waiting])
-        if spec.action.options is not None:
-            decided = np.where(fixed, np.argmax(actions, axis=1), -1)
-            rule = RoundRule(spec, _forbidden(spec, units), decided, waiting)
-            rule = rule if rule.binds else None
-        else:
-            rule = cost_limit(spec, actions, fixed, waiting)
+        batch = Batch(units.contexts[waiting], fixed[waiting], actions[waiting], units.forbids)
+        rule = round_rule(spec, _forbidden(spec, units), actions, fixed, waiting)
         result = design_batch(spec, model, posterior, batch, targets, seed, budget, progress, rule)
         designed = np.zeros_like(actions)
         designed[waiting] = result.actions
@@ -105,7 +100,9 @@ def _repaired(
 def _forbidden(spec: CampaignSpec, units: RoundUnits) -> np.ndarray:
     """Which options which units must not get, by their context or because the user rejected them, (D, J)."""
     options = list(spec.action.options or ())
-    forbidden = forbidden_options(spec, units.cells, len(units.rows))
+    forbidden = np.zeros((len(units.rows), len(options)), bool)
+    if units.forbids is not None:
+        forbidden |= units.forbids.at(units.contexts)
     for place, row in enumerate(units.rows):
         for action in row.rejected:
             forbidden[place, options.index(action)] = True

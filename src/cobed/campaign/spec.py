@@ -267,10 +267,10 @@ class CampaignSpec(_Section):
         rules, model = self.constraints, self.model
         if model.program is None and model.family == "gp":
             return 500  # a matrix of all pairs of units in every step
-        bound = rules.at_least or rules.at_most or rules.forbid or rules.max_cost is not None
+        bound = rules.at_least or rules.at_most or rules.max_cost is not None
         by_gains = model.program is None and self.action.options is not None and self.design.about == "max-values"
         # Options of linear models enter by a sum over units. Others by a gradient or a critic that sees all units, and
-        # constraints by an integer program.
+        # rules that count by an integer program.
         return 200_000 if by_gains and not bound else 5_000
 
     def _check_family(self) -> None:

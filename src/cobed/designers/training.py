@@ -1,8 +1,9 @@
 """Designs by objectives with a network: design and network climb together, from several starts; the best is kept."""
 
 import time
+from functools import partial
 
-import jax
+import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -27,8 +28,8 @@ MAX_CONTRASTS = 16_384
 def train(run: Run, objective: AbstractObjective, rule: Rule | None = None, limit: CostLimit | None = None) -> Finish:
     """Every start of the budget, one after the other.
 
-    Numbers obey `limit` at every step. Named actions obey `rule` from the end of their ascent on: of the allowed designs the
-    one of the largest total of logits, where the network settles and the starts are compared.
+    Numbers obey `limit` at every step. Named actions are taken back to an assignment that `rule` allows after every chunk of
+    steps, and so end in one.
     """
     budget, space = run.budget, run.problem.model.action_space
     num_starts = budget.num_starts or 1
@@ -82,17 +83,19 @@ def _start(
     _, network_key, train_key, settle_key = _start_keys(run, index)
     name = f"start {index + 1} of {num_starts}"
     trainable = Trainable(design, _untrained(network_key, objective))
+    obey = None if rule is None else partial(_obey, rule)
     started = time.perf_counter()
     try:
         trained = ascend(
             train_key,
             objective,
-            trainable,
+            trainable if obey is None else obey(trainable),
             make_optimiser(budget, budget.num_steps),
             budget.num_steps,
             name=f"start{index}-design",
             on_chunk=run.report(f"{name}: design", budget.num_steps),
             checkpoint=run.checkpoint,
+            project=obey,
         )
     except KeyboardInterrupt:
         if not any_before:
@@ -110,8 +113,6 @@ def _start(
         run.stop_reason += " The bound was at its ceiling, so the design by second moments it began at was kept."
     if design.limit is None and wants_corners(run.problem):
         actions = jnp.asarray(to_corners(run.problem.model.action_space, np.asarray(actions)))  # pyright: ignore[reportArgumentType]
-    if rule is not None:
-        actions = jax.nn.one_hot(rule(np.asarray(trained.trainable.design.raw, np.float64)), actions.shape[1])
     if not run.interrupted and num_starts > 1:
         # Small batches are enough to rank the starts.
         network = _settle(run, objective, settle_key, name, actions, network, f"start{index}-settle", budget.batch_size)
@@ -119,6 +120,15 @@ def _start(
     score = evaluate_objective(jr.fold_in(run.evaluation_key, 0), judge, actions, network, budget)
     run.seconds_evaluation += time.perf_counter() - started
     return StartRecord(trained.history + np.float32(objective.offset[0]), np.asarray(actions), score), network
+
+
+def _obey(rule: Rule, trainable: Trainable) -> Trainable:
+    """With the allowed assignment of the largest total of logits: units that must change exchange their two logits."""
+    assert isinstance(trainable.design, FreeDesign)
+    raw = np.array(trainable.design.raw)
+    units, wanted, allowed = np.arange(len(raw)), np.argmax(raw, axis=1), rule(raw.astype(np.float64))
+    raw[units, wanted], raw[units, allowed] = raw[units, allowed], raw[units, wanted]
+    return eqx.tree_at(lambda t: t.design.raw, trainable, jnp.asarray(raw))
 
 
 def _end(history: np.ndarray) -> float:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
-from cobed.models.base import AbstractGaussianModel, AbstractModel, HasPosteriorMean
+from cobed.models.base import AbstractGaussianModel, AbstractModel
 from cobed.spaces import AbstractSpace
 from cobed.types import Array, Float, Key, Params
 
@@ -101,67 +101,6 @@ class NormalStandIn(AbstractModel):
     def sample_outcome(self, key, params, context, action):
         variance = self.model.outcome_variance(self.centre, context, action)  # pyright: ignore[reportAttributeAccessIssue]
         return self.mean_reward(params, context, action) + jnp.sqrt(variance) * jr.normal(key)
-
-
-class Pinned(AbstractModel):
-    """Another model on units some of whose actions are decided: the context says which, and what they get.
-
-    A context is the other model's, then 1 where the action is decided and 0 where not, then that action. A design on
-    such contexts knows what the decided units will teach, and spends the others on the rest.
-    """
-
-    model: AbstractModel
-    action_space: AbstractSpace
-    context_dim: int | None = eqx.field(static=True)
-
-    def __init__(self, model: AbstractModel, context_dim: int):
-        self.model, self.action_space = model, model.action_space
-        self.context_dim = context_dim + 1 + model.action_space.dim
-
-    def sample_prior(self, key):
-        return self.model.sample_prior(key)
-
-    def mean_reward(self, params, context, action):
-        return self.model.mean_reward(params, *self.split(context, action))
-
-    def sample_outcome(self, key, params, context, action):
-        return self.model.sample_outcome(key, params, *self.split(context, action))
-
-    def sample_outcomes(self, key, params, contexts, actions):
-        return self.model.sample_outcomes(key, params, *jax.vmap(self.split)(contexts, actions))
-
-    def split(self, context: Float[Array, " X"], action: Float[Array, " A"]) -> tuple[Array, Array]:
-        dim = self.action_space.dim
-        own, decided, pinned = context[: -dim - 1], context[-dim - 1], context[-dim:]
-        return own, jnp.where(decided > 0.5, pinned, action)
-
-
-class PinnedGaussian(Pinned, AbstractGaussianModel):
-    """The same of a model with Gaussian noise: its rewards, where affine in psi, still have closed forms."""
-
-    noise_std: float = eqx.field(static=True)
-
-    def __init__(self, model: AbstractGaussianModel, context_dim: int):
-        super().__init__(model, context_dim)
-        self.noise_std = model.noise_std
-
-
-class PinnedProcess(PinnedGaussian):
-    """The same of a model that knows its posterior mean."""
-
-    def posterior_mean(
-        self, contexts: Float[Array, "D X"], actions: Float[Array, "D A"], surprise: Float[Array, " D"]
-    ) -> Params:
-        """See `HasPosteriorMean`."""
-        return self.model.posterior_mean(*jax.vmap(self.split)(contexts, actions), surprise)  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def pin(model: AbstractModel, context_dim: int) -> Pinned:
-    """The model on contexts that say which actions are decided (`Pinned`), with the closed forms it has."""
-    if isinstance(model, AbstractGaussianModel):
-        kind = PinnedProcess if isinstance(model, HasPosteriorMean) else PinnedGaussian
-        return kind(model, context_dim)  # pyright: ignore[reportCallIssue]
-    return Pinned(model, context_dim)
 
 
 def without_gradient_gap(model: AbstractModel, draws: Params) -> AbstractModel:

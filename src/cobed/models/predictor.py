@@ -18,10 +18,11 @@ import numpy as np
 from jax.scipy.stats import norm
 
 from cobed.models.base import AbstractModel, HasGaussianPrior
-from cobed.models.conditioned import Conditioned, ConditionedGaussian, NormalStandIn, Pinned
+from cobed.models.conditioned import Conditioned, ConditionedGaussian, NormalStandIn
 from cobed.models.gaussian import MOMENT_DRAWS, covariance_root
 from cobed.models.glm import MAX_LOG_RATE, GeneralisedLinear
 from cobed.models.linear import AbstractLinearGaussian
+from cobed.models.routed import Routed
 from cobed.types import Array, Float, Key
 
 # sigmoid(x) is about Phi(LAMBDA x): both have the slope 1/4 at 0.
@@ -62,17 +63,17 @@ class PredictorBelief(eqx.Module):
 
 
 def core_of(model: AbstractModel) -> GeneralisedLinear | AbstractLinearGaussian | None:
-    """The model with a linear predictor behind data and decided actions; None where there is none."""
-    while isinstance(model, Conditioned | ConditionedGaussian | NormalStandIn | Pinned):
+    """The model with a linear predictor behind data and routes; None where there is none."""
+    while isinstance(model, Conditioned | ConditionedGaussian | NormalStandIn | Routed):
         model = model.model
     return model if isinstance(model, GeneralisedLinear | AbstractLinearGaussian) else None
 
 
 def predictor_features(model: AbstractModel, context: Float[Array, " C"], action: Float[Array, " A"]) -> Array:
-    """phi(c, a) of the model's core, (P,). Decided units have the features of their own action."""
-    if isinstance(model, Pinned):
-        context, action = model.split(context, action)
-    if isinstance(model, Conditioned | ConditionedGaussian | NormalStandIn | Pinned):
+    """phi(c, a) of the model's core, (P,), of the action that is really taken."""
+    if isinstance(model, Routed):
+        context, action = model.route(context, action)
+    if isinstance(model, Conditioned | ConditionedGaussian | NormalStandIn | Routed):
         return predictor_features(model.model, context, action)
     return cast(GeneralisedLinear, model).features(context, action)
 
@@ -80,7 +81,7 @@ def predictor_features(model: AbstractModel, context: Float[Array, " C"], action
 def _draws(key: Key[Array, ""], model: AbstractModel) -> Float[Array, "N P"]:
     if isinstance(model, Conditioned | ConditionedGaussian):
         return model.draws
-    if isinstance(model, NormalStandIn | Pinned):
+    if isinstance(model, NormalStandIn | Routed):
         return _draws(key, model.model)
     return jax.vmap(model.sample_prior)(jr.split(key, MOMENT_DRAWS))
 

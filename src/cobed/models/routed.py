@@ -1,0 +1,110 @@
+"""A model on rows that cannot get every action: what a row gets in the place of one follows from its context."""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from cobed.models.base import AbstractGaussianModel, AbstractModel, HasPosteriorMean
+from cobed.spaces import AbstractSpace
+from cobed.types import Array, Float, Params
+
+
+class AbstractRoute(eqx.Module):
+    """From a context and an action to the context that another model knows, and the action that is really taken there."""
+
+    @abc.abstractmethod
+    def __call__(self, context: Float[Array, " X"], action: Float[Array, " A"]) -> tuple[Array, Array]: ...
+
+
+class Decided(AbstractRoute):
+    """Actions of some units are decided: contexts end in 1 where that is so and 0 where not, then that action.
+
+    A design on such contexts knows what the decided units will teach, and spends the others on the rest.
+    """
+
+    def __call__(self, context, action):
+        dim = action.shape[0]
+        return context[: -dim - 1], jnp.where(context[-dim - 1] > 0.5, context[-dim:], action)
+
+
+class Forbidden(AbstractRoute):
+    """Named actions that a context forbids, those with `marks` @ context + `offsets` at 1: the first allowed is taken.
+
+    So the best reward of a context is that of the best action it allows, for every way to it. Contexts may have more columns
+    than `marks` (A, C).
+    """
+
+    marks: Float[Array, "A C"]
+    offsets: Float[Array, " A"]
+
+    def __call__(self, context, action):
+        allowed = self.marks @ context[: self.marks.shape[1]] + self.offsets < 0.5
+        first = jax.nn.one_hot(jnp.argmax(allowed), len(allowed))
+        return context, action * allowed + jnp.sum(action * ~allowed) * first
+
+
+class Routed(AbstractModel):
+    """Another model behind a route."""
+
+    model: AbstractModel
+    route: AbstractRoute
+    action_space: AbstractSpace
+    context_dim: int | None = eqx.field(static=True)
+
+    def __init__(self, model: AbstractModel, route: AbstractRoute, context_dim: int | None):
+        self.model, self.route, self.action_space, self.context_dim = model, route, model.action_space, context_dim
+
+    def sample_prior(self, key):
+        return self.model.sample_prior(key)
+
+    def mean_reward(self, params, context, action):
+        return self.model.mean_reward(params, *self.route(context, action))
+
+    def sample_outcome(self, key, params, context, action):
+        return self.model.sample_outcome(key, params, *self.route(context, action))
+
+    def sample_outcomes(self, key, params, contexts, actions):
+        return self.model.sample_outcomes(key, params, *jax.vmap(self.route)(contexts, actions))
+
+
+class RoutedGaussian(Routed, AbstractGaussianModel):
+    """The same of a model with Gaussian noise: its rewards, where affine in psi, still have closed forms."""
+
+    noise_std: float = eqx.field(static=True)
+
+    def __init__(self, model: AbstractGaussianModel, route: AbstractRoute, context_dim: int | None):
+        super().__init__(model, route, context_dim)
+        self.noise_std = model.noise_std
+
+
+class RoutedProcess(RoutedGaussian):
+    """The same of a Gaussian process."""
+
+    def posterior_mean(
+        self, contexts: Float[Array, "D X"], actions: Float[Array, "D A"], surprise: Float[Array, " D"]
+    ) -> Params:
+        """See `HasPosteriorMean`."""
+        return self.model.posterior_mean(*jax.vmap(self.route)(contexts, actions), surprise)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def average_params(self, draws: Params, weights: Float[Array, " N"]) -> Params:
+        """See `HasAverageParams`."""
+        return self.model.average_params(draws, weights)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def pin(model: AbstractModel, context_dim: int) -> Routed:
+    """The model on contexts that say which actions are decided (`Decided`), with the closed forms it has."""
+    return _routed(model, Decided(), context_dim + 1 + model.action_space.dim)
+
+
+def forbid(model: AbstractModel, marks: Float[Array, "A C"], offsets: Float[Array, " A"]) -> Routed:
+    """The model where contexts forbid actions (`Forbidden`), with the closed forms it has."""
+    return _routed(model, Forbidden(jnp.asarray(marks), jnp.asarray(offsets)), model.context_dim)
+
+
+def _routed(model: AbstractModel, route: AbstractRoute, context_dim: int | None) -> Routed:
+    if isinstance(model, AbstractGaussianModel):
+        kind = RoutedProcess if isinstance(model, HasPosteriorMean) else RoutedGaussian
+        return kind(model, route, context_dim)  # pyright: ignore[reportCallIssue]
+    return Routed(model, route, context_dim)
