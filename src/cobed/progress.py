@@ -41,6 +41,10 @@ class Clock:
         self._work_left = total_work
         self._pace = float("nan")
 
+    def add(self, work: float) -> None:
+        """So much more than was thought."""
+        self._work_left += work
+
     def advance(self, work: float, seconds: float, *, compiling: bool) -> float:
         """Count `work` that took `seconds`; returns the seconds left."""
         self._work_left = max(self._work_left - work, 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cobed.campaign import store as kept
-from cobed.campaign.constraints import Forbids
+from cobed.campaign.constraints import Forbids, forbidden_at
 from cobed.campaign.encoding import (
     Encoding,
     action_vectors,
@@ -132,7 +132,7 @@ class Campaign:
         contexts, cells = encode_contexts(self.spec, encoding, table)
         aims = encode_contexts(self.spec, encoding, targets)[0]
         forbids = Forbids.of(self.spec, encoding)
-        _forbidden(forbids, targets, aims)
+        forbidden_at(targets, forbids, aims)
         aims = pick_targets(self.spec, aims)
         rows = [
             states.get(unit, Assignment(unit, {}, None))._replace(context=context)
@@ -271,7 +271,7 @@ class Campaign:
                 "No outcome has come back yet, so there is nothing to deploy by. Add outcomes with `cobed observe`."
             )
         contexts, cells = encode_contexts(self.spec, encoding, table)
-        forbidden = _forbidden(Forbids.of(self.spec, encoding), table, contexts)
+        forbidden = forbidden_at(table, Forbids.of(self.spec, encoding), contexts)
         model, posterior = self._posterior(encoding)
         chosen = choose_actions(model, resampled(posterior, POLICY_DRAWS, self.spec.seed), contexts, forbidden)
         words = action_words(self.spec, chosen.actions)
@@ -381,14 +381,3 @@ def _parse_stored(text: str) -> CampaignSpec:
     return (
         CampaignSpec.model_validate(json.loads(text)) if text.startswith("{") else parse_spec(text, "the stored spec")
     )
-
-
-def _forbidden(forbids: Forbids | None, table: Table, contexts: np.ndarray) -> np.ndarray | None:
-    """Which options which targets must not get, (T, J). A target that may get none is an error."""
-    forbidden = None if forbids is None else forbids.at(contexts)
-    if forbidden is not None and forbidden.all(axis=1).any():
-        place = int(np.argmax(forbidden.all(axis=1)))
-        raise CampaignError(
-            f"{table.where(place)}: constraints.forbid leaves this unit no option at all. Allow one, or drop the row."
-        )
-    return forbidden

@@ -10,6 +10,7 @@ from scipy.sparse import coo_array, csr_array
 
 from cobed.campaign.encoding import Encoding
 from cobed.campaign.spec import YES, CampaignSpec
+from cobed.campaign.tables import Table
 from cobed.errors import CampaignError
 
 if TYPE_CHECKING:
@@ -48,6 +49,17 @@ class Forbids:
     def at(self, contexts: np.ndarray) -> np.ndarray:
         """Which options which units must not get, (D, J)."""
         return contexts @ self.marks.T + self.offsets > 0.5
+
+
+def forbidden_at(targets: Table, forbids: Forbids | None, contexts: np.ndarray) -> np.ndarray | None:
+    """Which options which targets, encoded as `contexts`, must not get, (T, J). A target that may get none is an error."""
+    forbidden = None if forbids is None else forbids.at(contexts)
+    if forbidden is not None and forbidden.all(axis=1).any():
+        place = int(np.argmax(forbidden.all(axis=1)))
+        raise CampaignError(
+            f"{targets.where(place)}: constraints.forbid leaves this unit no option at all. Allow one, or drop the row."
+        )
+    return forbidden
 
 
 def repair_options(

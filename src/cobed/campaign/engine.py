@@ -162,7 +162,7 @@ def design_batch(
     if rule is not None and spec.action.options is not None and spec.design.about == "max-values":
         # An objective that knows gains can obey the rule, also where `auto` would take another way to the same value.
         value = matrix_value(jr.key(seed), problem, jax.tree.map(jnp.asarray, budget.temperature))
-    return design(
+    result = design(
         problem,
         seed=seed,
         budget=budget,
@@ -171,6 +171,12 @@ def design_batch(
         progress=progress,
         rule=rule,
     )
+    if value is None:
+        return result
+    reason = (
+        "The value follows from the information matrix, which says at once what every change that is allowed would add."
+    )
+    return dataclasses.replace(result, reason=reason)
 
 
 def restricted(model: AbstractModel, forbids: Forbids | None) -> AbstractModel:

@@ -21,7 +21,7 @@ import numpy as np
 from cobed import __version__
 from cobed.budget import Budget, find_budget
 from cobed.campaign.campaign import Campaign
-from cobed.campaign.constraints import Forbids, RoundRule, round_rule
+from cobed.campaign.constraints import Forbids, RoundRule, forbidden_at, round_rule
 from cobed.campaign.encoding import Encoding, encode_contexts, fit_encoding, pick_targets
 from cobed.campaign.engine import (
     Batch,
@@ -162,7 +162,9 @@ def make_plan(
     With `kept`, each size is written to that file when it is done, and a call with the same arguments goes on from there.
     """
     contexts, _ = encode_contexts(spec, known.encoding, units)
-    aims = pick_targets(spec, encode_contexts(spec, known.encoding, targets)[0])
+    aims = encode_contexts(spec, known.encoding, targets)[0]
+    forbidden_at(targets, Forbids.of(spec, known.encoding), aims)
+    aims = pick_targets(spec, aims)
     asked = sizes is not None
     if sizes is None:
         sizes = default_sizes(min(len(contexts), spec.max_units, MAX_UNITS))

@@ -159,12 +159,13 @@ def design(
         print("Units by action: " + ", ".join(f"{name} {counts[name]}" for name in campaign.spec.action.options))
     if last.summary["score"]:
         value, error, unit = last.summary["score"]
-        what = (
-            "tell about the best rewards, at least"
+        amount = f"{value:.3g} ± {error:.2g}" if error else f"{value:.3g}"
+        promise = (
+            f"tell at least {amount} nats about the best rewards"
             if unit == "nats"
-            else "let the policy earn more than now, each target"
+            else f"let the policy earn {amount} more {campaign.spec.outcome.column} a target than now"
         )
-        print(f"The outcomes will {what}: {value:.3g} ± {error:.2g} {unit}. {last.summary['reason']}")
+        print(f"The outcomes should {promise}. {last.summary['reason']}")
     _warn(last.summary["warnings"])
     print(f"Next: fill in the column {campaign.spec.outcome.column!r}, then: cobed observe {out}")
 

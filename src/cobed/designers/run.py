@@ -61,6 +61,10 @@ class Run:
         """So much work is ahead, in the units that `report` counts."""
         self._clock = Clock(work)
 
+    def expect_more(self, work: float) -> None:
+        """So much more work than was expected."""
+        self._clock.add(work)
+
     def interrupt(self, reason: str) -> None:
         self.interrupted, self.stop_reason = True, reason
 

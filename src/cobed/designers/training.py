@@ -81,6 +81,7 @@ def _start(
     """Train from one start and measure the design it ends in. None where it was interrupted at once."""
     budget, num_starts = run.budget, run.budget.num_starts or 1
     _, network_key, train_key, settle_key = _start_keys(run, index)
+    again_key = jr.fold_in(settle_key, 0)
     name = f"start {index + 1} of {num_starts}"
     trainable = Trainable(design, _untrained(network_key, objective))
     obey = None if rule is None else partial(_obey, rule)
@@ -111,6 +112,13 @@ def _start(
         # At its ceiling the bound has no slope to follow: where it began is the better design.
         actions = design.harden()
         run.stop_reason += " The bound was at its ceiling, so the design by second moments it began at was kept."
+        if not run.interrupted:
+            # The network has followed the design away from there.
+            run.expect_more(budget.num_steps)
+            network = _settle(
+                run, objective, again_key, f"{name}: again", actions, network, f"start{index}-again", budget.batch_size,
+                budget.num_steps,
+            )  # fmt: skip
     if design.limit is None and wants_corners(run.problem):
         actions = jnp.asarray(to_corners(run.problem.model.action_space, np.asarray(actions)))  # pyright: ignore[reportArgumentType]
     if not run.interrupted and num_starts > 1:
@@ -170,12 +178,13 @@ def _settle(
     network: PyTree,
     name: str,
     batch_size: int,
+    num_steps: int | None = None,
 ) -> PyTree:
-    budget = run.budget
-    on_chunk = run.report(f"{stage}: network", budget.settle_steps, batch_size / budget.batch_size)
+    budget, num_steps = run.budget, run.budget.settle_steps if num_steps is None else num_steps
+    on_chunk = run.report(f"{stage}: network", num_steps, batch_size / budget.batch_size)
     try:
         network, result = settle(
-            key, objective, actions, network, budget, budget.settle_steps, batch_size,
+            key, objective, actions, network, budget, num_steps, batch_size,
             name=name, on_chunk=on_chunk, checkpoint=run.checkpoint,
         )  # fmt: skip
     except KeyboardInterrupt:
