@@ -47,6 +47,7 @@ def plan_of(text, sizes, num_worlds, **options):
     return make_plan(spec, known, table, table, sizes, num_worlds, seed=0, **options)
 
 
+@pytest.mark.slow
 def test_more_units_leave_less_regret_and_done_sizes_are_not_done_again(tmp_path, monkeypatch):
     """Regret falls from no units to 2 to 32, by more than 4 standard errors each (false alarm below 1 in 10,000)."""
     kept = tmp_path / "plan.json"
@@ -66,6 +67,7 @@ def test_more_units_leave_less_regret_and_done_sizes_are_not_done_again(tmp_path
     assert 'src="http' not in page
 
 
+@pytest.mark.slow
 def test_a_plan_starts_from_the_outcomes_there_are(tmp_path):
     """With 32 outcomes there is less to lose than before any."""
     (tmp_path / "campaign.toml").write_text(NORMAL)

@@ -104,6 +104,7 @@ def test_a_number_is_chosen_where_the_outcomes_were_best(tmp_path):
     campaign.close()
 
 
+@pytest.mark.slow
 def test_a_round_of_a_process_obeys_counts_and_pins_and_keeps_its_closed_form(tmp_path):
     (tmp_path / "campaign.toml").write_text(
         SPEC.format(action=OPTIONS, model="") + "[constraints]\nat_most = { mail = 3 }\n"

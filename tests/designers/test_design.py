@@ -69,7 +69,10 @@ def numpyro_problem():
     return cobed.Problem(model, rng.normal(size=(5, 2)), rng.normal(size=(3, 2)))
 
 
-@pytest.mark.parametrize("make", [dose_problem, simulator_problem, numpyro_problem])
+@pytest.mark.parametrize(
+    "make",
+    [numpyro_problem, *(pytest.param(make, marks=pytest.mark.slow) for make in (dose_problem, simulator_problem))],
+)
 def test_every_kind_of_model_gets_a_valid_design_with_its_information(make):
     problem = make()
     result = quick(problem)
@@ -92,7 +95,11 @@ def test_the_same_seed_gives_the_same_numbers(discrete_problem):
 
 
 @pytest.mark.parametrize(
-    "budget", [TINY.replace(optimiser="muon", critic_rate=2e-2), TINY.replace(schedule="exponential", critic_rate=1e-3)]
+    "budget",
+    [
+        pytest.param(TINY.replace(optimiser="muon", critic_rate=2e-2), marks=pytest.mark.slow),
+        TINY.replace(schedule="exponential", critic_rate=1e-3),
+    ],
 )
 def test_both_optimisers_raise_the_bound(linear_problem, budget):
     history = quick(linear_problem, budget=budget.replace(num_steps=300)).history
@@ -205,6 +212,7 @@ def lever_problem(pull=lambda action: 2 * jnp.sin(action), noise=1.0, num=2):
     return cobed.Problem(model, np.insert(rows, 0, 0.0, axis=1), np.insert(rows, 0, 1.0, axis=1))
 
 
+@pytest.mark.slow
 def test_a_design_of_numbers_begins_at_a_good_one():
     """One step of the critic moves the design by little: what it tells exactly, it told at its start."""
     problem, heard = lever_problem(), []
@@ -222,6 +230,7 @@ def test_a_design_of_numbers_begins_at_a_good_one():
     assert heard[-1].seconds_left == 0
 
 
+@pytest.mark.slow
 def test_where_rewards_are_linear_in_the_action_its_bounds_are_played():
     result = quick(lever_problem(pull=lambda action: action), budget=TINY)
     np.testing.assert_array_equal(np.abs(result.actions), 1.5)
@@ -238,7 +247,8 @@ def test_at_its_ceiling_infonce_keeps_the_design_it_began_at():
     assert np.abs(result.actions).min() > 1.0
 
 
-@pytest.mark.parametrize("when", [5, *(pytest.param(when, marks=pytest.mark.slow) for when in (1, 6))])
+@pytest.mark.slow
+@pytest.mark.parametrize("when", [1, 5, 6])
 def test_a_design_killed_in_its_warm_start_or_after_resumes_to_the_same_result(tmp_path, when):
     whole, resumed = whole_and_resumed(lever_problem(), TINY.replace(warm_steps=20), tmp_path, when)
     np.testing.assert_array_equal(whole.actions, resumed.actions)

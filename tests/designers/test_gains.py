@@ -92,6 +92,7 @@ def test_the_search_finds_nearly_the_best_of_all_designs():
     assert result.score.value == pytest.approx(float(value.of_shares(jnp.asarray(result.actions))), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_known_options_are_not_tried():
     result = cobed.design(binary(40), seed=0)
     assert result.actions.sum(axis=0)[0] < 5
@@ -121,7 +122,8 @@ RULES = [
 
 
 @pytest.mark.parametrize("text", RULES)
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_design_under_a_rule_satisfies_it_and_is_worth_at_least_the_repaired_one(text, seed):
     problem, spec = binary(30), parse_spec(SPEC + text)
     value = value_of(problem)

@@ -80,6 +80,7 @@ def test_seeing_everything_once_shrinks_the_normals_by_the_noise():
     assert abs(reward.value - expected) < 5 * reward.standard_error  # false alarm below 1 in a million
 
 
+@pytest.mark.slow
 def test_the_expected_reward_is_what_is_earned_in_drawn_worlds(unit_problem):
     """E[m*] minus the regret of `evaluate`: 5 standard errors, false alarm below 1 in a million."""
     actions = np.eye(4)[[0, 1, 1]]

@@ -120,6 +120,7 @@ def test_equal_scores_are_decided_by_chance():
     assert len(np.unique(first)) >= 10
 
 
+@pytest.mark.slow
 def test_levi_of_a_process_is_that_of_numerical_integration():
     """E max over the grid of mu + s Z by quadrature in double precision, to 1e-6."""
     model = line_problem(**SEEN).model
@@ -159,6 +160,7 @@ def test_ucb_with_penalties_is_softplus_times_the_distances():
         chosen.append((context, action))
 
 
+@pytest.mark.slow
 def test_transductive_information_is_greedy_by_enumeration():
     """Three named actions, three units, two targets: every choice scored by determinants."""
     names = cobed.Discrete(3)

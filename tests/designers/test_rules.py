@@ -65,7 +65,9 @@ def lever_problem():
     return cobed.Problem(model, np.insert(rows, 0, 0.0, axis=1), np.insert(rows, 0, 1.0, axis=1))
 
 
-@pytest.mark.parametrize("objective", ["value", "infonce", pytest.param("linear-gaussian", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "objective", ["value", *(pytest.param(name, marks=pytest.mark.slow) for name in ("infonce", "linear-gaussian"))]
+)
 def test_a_design_of_numbers_obeys_a_limit_that_it_uses_up(objective):
     problem, limit = lever_problem(), CostLimit(cobed.Box(0.0, 2.0), np.ones((2, 1)), 1.0)
     result = cobed.design(problem, seed=0, budget=BUDGET, objective=objective, rule=limit)
@@ -105,7 +107,8 @@ class AtMost:
         return max(allowed, key=lambda chosen: gains[np.arange(len(gains)), chosen].sum())
 
 
-@pytest.mark.parametrize("objective", ["infonce", pytest.param("linear-gaussian", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["infonce", "linear-gaussian"])
 def test_named_actions_obey_a_rule_whatever_the_objective(make_linear_problem, objective):
     problem = make_linear_problem(4)
     result = cobed.design(problem, seed=0, budget=BUDGET, objective=objective, rule=AtMost(1))
@@ -138,6 +141,7 @@ def test_every_chunk_of_an_ascent_ends_in_an_allowed_design(make_linear_problem,
     assert all(actions[:, 0].sum() <= 1 for actions in seen)
 
 
+@pytest.mark.slow
 def test_a_search_that_tries_every_action_finds_the_best_allowed_design(make_linear_problem):
     """Without the rule two looks at each coefficient are best; with it one at the first and three at the second."""
     problem = make_linear_problem(4)

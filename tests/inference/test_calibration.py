@@ -24,7 +24,11 @@ def linear():
 
 
 @pytest.mark.parametrize(
-    "sampler", [Conjugate(1000), Importance(2000), pytest.param(TemperedSMC(256, num_moves=4), marks=pytest.mark.slow)]
+    "sampler",
+    [
+        Conjugate(1000),
+        *(pytest.param(s, marks=pytest.mark.slow) for s in (Importance(2000), TemperedSMC(256, num_moves=4))),
+    ],
 )
 def test_every_sampler_is_calibrated_on_a_conjugate_model(linear, sampler):
     assert calibrate(jr.key(0), linear, ROWS, sampler, 400).p_value > 0.01

@@ -101,6 +101,7 @@ def test_infer_takes_it_and_says_why():
     assert choose_sampler(model, data, 7).num_draws == 8
 
 
+@pytest.mark.slow
 def test_decisions_maximise_the_posterior_mean():
     model, data = process(num_features=64), experiment()
     posterior = infer(jr.key(0), model, data, method=GaussianProcessPosterior(64))

@@ -58,6 +58,7 @@ def shares(contexts, actions):
     numpyro.sample("y", dist.Normal(weights[0] * actions[:, 0], 0.001).to_event(1))
 
 
+@pytest.mark.slow
 def test_a_program_goes_on_to_smc_where_prior_draws_collapse():
     model = from_numpyro(slope, Box(0, 1))
     posterior = infer(jr.key(0), model, Data(np.zeros(20), np.ones(20), np.full(20, 3.3) + 0.01 * np.arange(20)))

@@ -77,6 +77,7 @@ def test_the_estimate_deploys_as_if_it_were_psi(graph_problem):
     assert posterior.warnings == ()
 
 
+@pytest.mark.slow
 def test_the_chosen_penalty_does_better_than_far_ones(graph_problem):
     actions = np.asarray(jr.bernoulli(jr.key(1), 0.5, (60, 4)), np.float32)
     chosen = cross_validate(jr.key(5), graph_problem, actions, num_worlds=16, num_penalties=12)

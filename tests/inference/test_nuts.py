@@ -84,6 +84,7 @@ def test_psi_pressed_against_its_bound_has_the_truncated_normal_law():
     assert draws.std() == pytest.approx(exact.std(), rel=0.15)
 
 
+@pytest.mark.slow
 def test_chains_lost_in_several_modes_are_reported():
     """Little noise and ten rows: narrow modes between which no trajectory passes."""
     model = ContinuousExample()

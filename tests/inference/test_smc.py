@@ -43,6 +43,7 @@ def test_the_evidence_is_that_of_the_normal_law():
     assert posterior.diagnostics["log_evidence"] == pytest.approx(exact, abs=0.1)
 
 
+@pytest.mark.slow
 def test_moments_on_the_continuous_example_are_those_of_many_weighted_draws():
     """Five rows leave a wide posterior between walls: 200,000 prior draws have an effective size in the thousands."""
     model = ContinuousExample()

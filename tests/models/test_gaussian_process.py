@@ -204,6 +204,7 @@ def test_every_space_keeps_the_contract_of_a_model(space):
     check_model(model.condition(data), contexts)
 
 
+@pytest.mark.slow
 def test_fit_finds_the_lengthscales_and_the_noise():
     """120 rows of a function that varies over 0.4 in the context and over 3 in the action."""
     truth = GaussianProcess(RBF([0.4, 3.0], 2.0), LINE, 1, 0.1, num_features=1024)

@@ -162,6 +162,7 @@ def test_the_best_designs_of_bounded_linear_actions_are_at_their_bounds():
     assert result.score.value > 0.99 * max(values)
 
 
+@pytest.mark.slow
 def test_a_network_that_decides_earns_less_than_the_exact_value_and_nearly_as_much():
     problem = two_offers()
     actions = np.eye(2, dtype=np.float32)[[0, 1, 0, 1, 1, 0]]
@@ -245,7 +246,10 @@ def test_wrong_objectives_are_told(linear_problem, options, message):
         choose_objective(jr.key(0), linear_problem, BUDGET, **options)
 
 
-@pytest.mark.parametrize("name", ["value", "linear-gaussian", "barber-agakov", "infonce"])
+@pytest.mark.parametrize(
+    "name",
+    ["infonce", *(pytest.param(n, marks=pytest.mark.slow) for n in ("value", "linear-gaussian", "barber-agakov"))],
+)
 def test_every_objective_makes_a_valid_design_that_its_seed_decides(name, continuous_problem):
     tiny = BUDGET.replace(num_steps=20, closed_form_steps=20, batch_size=64, settle_batch_size=64, settle_steps=5)
     first, again = (cobed.design(continuous_problem, seed=3, budget=tiny, objective=name) for _ in range(2))

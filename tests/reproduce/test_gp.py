@@ -98,6 +98,7 @@ def test_worlds_of_another_model_are_those_the_regret_is_measured_in():
     assert other.regret.per_world.min() > -1e-4  # decisions and truth are looked for on one grid
 
 
+@pytest.mark.slow
 def test_worlds_of_the_model_itself_change_nothing():
     problem, _ = small(5)
     actions = RandomUniform()(problem, seed=0).actions
@@ -143,6 +144,7 @@ def done(tmp_path_factory):
     return folder, run_study(small_parts(), folder, EFFORT)
 
 
+@pytest.mark.slow
 def test_regret_is_measured_in_the_worlds_of_the_part(done):
     _, records = done
     part = small_parts()[0]
@@ -151,6 +153,7 @@ def test_regret_is_measured_in_the_worlds_of_the_part(done):
     np.testing.assert_array_equal(records[0].worlds["exact"]["regret"], scores.regret.per_world)
 
 
+@pytest.mark.slow
 def test_what_two_draws_cannot_tell_is_left_out(done):
     folder, _ = done
     rows = json.loads((folder.path / "results.json").read_text())["rows"]
@@ -159,6 +162,7 @@ def test_what_two_draws_cannot_tell_is_left_out(done):
     assert all(row["setting"] == {"data": "confounded", "n": 100} for row in rows)
 
 
+@pytest.mark.slow
 def test_designs_measured_with_shared_draws_have_the_information_they_have_alone(done):
     _, records = done
     part = small_parts()[1]
@@ -186,6 +190,7 @@ def test_a_study_stopped_between_methods_goes_on_to_the_same_results(done, tmp_p
         np.testing.assert_array_equal(old.worlds["exact"]["regret"], new.worlds["exact"]["regret"])
 
 
+@pytest.mark.slow
 def test_the_report_has_figures_tables_choices_and_the_reason(done):
     folder, records = done
     page = write_report(folder, records).read_text()

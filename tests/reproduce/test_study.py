@@ -112,6 +112,7 @@ def test_the_table_stands_beside_the_printed_values(done):
     assert set(table["Method"]) == {"Thompson", "Random", "CO-BED"}
 
 
+@pytest.mark.slow
 def test_the_report_is_one_page_without_a_network(done):
     folder, records = done
     page = write_report(folder, records).read_text()
