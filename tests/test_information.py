@@ -7,7 +7,7 @@ import pytest
 
 import cobed
 from cobed.errors import BudgetError, ModelError, ProblemError
-from cobed.information import prepare_measurement, saturation_warning
+from cobed.information import looseness_warning, prepare_measurement, saturation_warning
 from cobed.models import RBF, GaussianProcess
 from cobed.models.linear import linear_information
 from cobed.optimum import Grid
@@ -84,6 +84,12 @@ def test_a_bound_near_its_ceiling_is_reported_as_saturated():
     warning = saturation_warning(cobed.Estimate(7.5, 0.1), 2_048)
     assert warning is not None
     assert "near its ceiling log(2048) = 7.62" in warning
+
+
+def test_a_bound_below_zero_is_told():
+    assert looseness_warning(cobed.Estimate(-0.1, 0.1)) is None
+    assert looseness_warning(cobed.Estimate(-4.0, 0.1, "reward")) is None
+    assert "-4.00 nats, is below zero" in (looseness_warning(cobed.Estimate(-4.0, 0.1)) or "")
 
 
 def test_a_model_without_likelihood_has_no_parameter_information():

@@ -258,3 +258,13 @@ def saturation_warning(information: Estimate, batch_size: int) -> str | None:
         f"The bound, {information.value:.2f} nats, is near its ceiling log({batch_size}) = {np.log(batch_size):.2f}: "
         "the design may carry far more information than this. objective='barber-agakov' has no ceiling."
     )
+
+
+def looseness_warning(score: Estimate) -> str | None:
+    """A sentence where a bound on information is below zero by more than its noise."""
+    if score.unit != "nats" or score.value > -2 * score.standard_error:
+        return None
+    return (
+        f"The bound, {score.value:.2f} nats, is below zero, and information never is: the best rewards at the targets are too far "
+        "from Gaussian for it to say how much the design tells. It still ranks designs; objective='infonce' needs no density."
+    )

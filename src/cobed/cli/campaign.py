@@ -157,8 +157,8 @@ def design(
     if campaign.spec.action.options is not None:
         counts = Counter(frame[campaign.spec.action.column])
         print("Units by action: " + ", ".join(f"{name} {counts[name]}" for name in campaign.spec.action.options))
-    if last.summary["score"]:
-        value, error, unit = last.summary["score"]
+    value, error, unit = last.summary["score"] or (0.0, 0.0, "")
+    if value > 0:
         amount = f"{value:.3g} ± {error:.2g}" if error else f"{value:.3g}"
         promise = (
             f"tell at least {amount} nats about the best rewards"

@@ -16,7 +16,7 @@ from cobed.designers.gains import Rule
 from cobed.designers.result import DesignResult, fingerprint
 from cobed.designers.run import Run
 from cobed.designers.training import train
-from cobed.information import About
+from cobed.information import About, looseness_warning
 from cobed.objectives import AbstractObjective, Decisions
 from cobed.policies import CostLimit
 from cobed.problem import Problem
@@ -83,7 +83,7 @@ def design(
         seed=seed,
         seconds_design=run.seconds_design,
         seconds_evaluation=run.seconds_evaluation,
-        warnings=finish.warnings,
+        warnings=[*finish.warnings, *filter(None, [looseness_warning(finish.score)])],
         settings={"budget": _plain(budget), "objective": choice.objective.name, "network": repr(network)},
         fingerprint=mark,
         interrupted=run.interrupted,
