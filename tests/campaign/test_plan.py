@@ -124,7 +124,11 @@ def test_a_plan_obeys_the_constraints(monkeypatch):
     assert 0 < plan.now[0] < 0.7 * plan_of(NORMAL, [2], 10).now[0]
 
 
-def test_sizes_that_constraints_make_impossible_are_left_out_or_refused():
+def test_sizes_that_constraints_make_impossible_are_left_out_or_refused(monkeypatch):
+    def unplanned(spec, known, contexts, *rest):
+        return Size(len(contexts), (0.1, 0.0), (0.2, 0.0), (-0.1, 0.0))
+
+    monkeypatch.setattr(planning, "_one_size", unplanned)
     with pytest.raises(CampaignError, match="No assignment of 4 units satisfies all constraints at once: at least 3"):
         plan_of(NORMAL + RULES, [4], 10)
     plan = plan_of(NORMAL + RULES.replace("= 3", "= 12"), None, 10)

@@ -73,6 +73,7 @@ def test_lengths_are_in_scaled_units():
     assert (model.noise_std, model.mean) == (4, 50)
 
 
+@pytest.mark.slow
 def test_history_then_a_round_then_a_policy_that_has_learned_who_wants_mail(tmp_path):
     campaign = begin(tmp_path, OPTIONS)
     table, mailed, web, noise = history()

@@ -83,6 +83,7 @@ def test_every_kind_of_model_gets_a_valid_design_with_its_information(make):
     assert len(result.history) == 60
 
 
+@pytest.mark.slow
 def test_one_unit_and_one_target_are_enough():
     assert quick(dose_problem(num_contexts=1)).actions.shape == (1, 3)
 

@@ -58,6 +58,7 @@ def designs(num_units, num, seed=1):
     return np.eye(3, dtype=np.float32)[np.random.default_rng(seed).integers(0, 3, (num, num_units))]
 
 
+@pytest.mark.slow
 def test_for_normal_outcomes_it_is_the_exact_value():
     """The same number by a matrix of the coefficients and by one of the units; 256 and 1,024 points differ by about 1%."""
     problem = make_problem(linear_gaussian(FEATURES, np.zeros(12), DEVIATIONS, 0.5), 12)

@@ -122,7 +122,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("data", ODD.values(), ids=ODD)
-@pytest.mark.parametrize("noise", [1e-6, 0.2])
+@pytest.mark.parametrize("noise", [1e-6, pytest.param(0.2, marks=pytest.mark.slow)])
 def test_odd_experiments_have_posteriors_and_decisions(data, noise):
     """With and without noise to speak of. At repeated points the mean of their outcomes, about 1, is believed."""
     model = GaussianProcess(RBF(0.6), LINE, 1, noise, num_features=32)
