@@ -105,8 +105,9 @@ forbid = [{ action = "5%", column = "new", values = ["yes"] }]
 """
 
 
-def test_a_plan_obeys_the_constraints(monkeypatch):
-    """Every design that is evaluated has three units of 5%, all of them old customers; so do those at random."""
+@pytest.fixture
+def evaluated(monkeypatch):
+    """Contexts and actions of every design that a plan evaluates."""
     seen = []
 
     def spy(key, problem, actions, *rest, **options):
@@ -114,12 +115,17 @@ def test_a_plan_obeys_the_constraints(monkeypatch):
         return evaluate(key, problem, actions, *rest, **options)
 
     monkeypatch.setattr(planning, "evaluate", spy)
+    return seen
+
+
+def test_a_plan_obeys_the_constraints(evaluated):
+    """Every design that is evaluated has three units of 5%, all of them old customers; so do those at random."""
     plan = plan_of(NORMAL + RULES, [16], 20)
-    assert len(seen) == 4
-    for contexts, actions in seen:
+    assert len(evaluated) == 4
+    for contexts, actions in evaluated:
         assert actions[:, 1].sum() == 3
         assert not np.any(actions[:, 1] * contexts[:, 1])
-    assert len({actions.tobytes() for _, actions in seen}) == 4
+    assert len({actions.tobytes() for _, actions in evaluated}) == 4
     # New customers, half of the targets, cannot get 5%: nothing is lost there.
     assert 0 < plan.now[0] < 0.7 * plan_of(NORMAL, [2], 10).now[0]
 
@@ -138,16 +144,10 @@ def test_sizes_that_constraints_make_impossible_are_left_out_or_refused(monkeypa
 
 
 @pytest.mark.slow
-def test_a_plan_of_numbers_obeys_the_cost(monkeypatch):
-    totals = []
-
-    def spy(key, problem, actions, *rest, **options):
-        totals.append(float(np.sum(actions)))
-        return evaluate(key, problem, actions, *rest, **options)
-
-    monkeypatch.setattr(planning, "evaluate", spy)
+def test_a_plan_of_numbers_obeys_the_cost(evaluated):
     text = NORMAL.replace('column = "offer"\noptions = ["none", "5%"]', "numbers = { price = { low = 0, high = 2 } }")
     plan_of(text + "[constraints]\ncost = { price = 1.0 }\nmax_cost = 6.0\n", [12], 10)
+    totals = [float(np.sum(actions)) for _, actions in evaluated]
     assert len(totals) == 4
     assert max(totals) <= 6 + 1e-4
     assert min(totals) > 5

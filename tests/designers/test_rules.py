@@ -129,8 +129,9 @@ def test_every_chunk_of_an_ascent_ends_in_an_allowed_design(make_linear_problem,
 
     def spy(*args, project, **options):
         def watched(trainable):
-            seen.append(np.asarray(project(trainable).design.harden()))
-            return project(trainable)
+            allowed = project(trainable)
+            seen.append(np.asarray(allowed.design.harden()))
+            return allowed
 
         return ascend(*args, project=watched, **options)
 

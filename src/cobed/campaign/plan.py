@@ -68,9 +68,10 @@ NUM_STARTS = 2
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """Where an experiment starts from: the model, what is known of its psi, and the outcomes that this rests on."""
+    """Where an experiment starts from: the model, what is known of its psi, the outcomes that this rests on, what is forbidden."""
 
     encoding: Encoding
+    forbids: Forbids | None
     model: AbstractModel
     posterior: Posterior
     data: Data | None
@@ -132,10 +133,11 @@ def start_from(spec: CampaignSpec, campaign: Campaign | None, tables: list[Table
     if campaign is not None and encoding is not None:
         model, posterior = campaign.posterior()
         # A Gaussian process holds the outcomes itself.
-        return Known(encoding, model, posterior, None if isinstance(model, GaussianProcess) else campaign.data())
+        data = None if isinstance(model, GaussianProcess) else campaign.data()
+        return Known(encoding, Forbids.of(spec, encoding), model, posterior, data)
     encoding = fit_encoding(spec, tables)
     model = build_model(spec, encoding, directory)
-    return Known(encoding, model, posterior_of(model, None, spec.seed), None)
+    return Known(encoding, Forbids.of(spec, encoding), model, posterior_of(model, None, spec.seed), None)
 
 
 def default_sizes(num_units: int) -> list[int]:
@@ -163,7 +165,7 @@ def make_plan(
     """
     contexts, _ = encode_contexts(spec, known.encoding, units)
     aims = encode_contexts(spec, known.encoding, targets)[0]
-    forbidden_at(targets, Forbids.of(spec, known.encoding), aims)
+    forbidden_at(targets, known.forbids, aims)
     aims = pick_targets(spec, aims)
     asked = sizes is not None
     if sizes is None:
@@ -178,37 +180,37 @@ def make_plan(
     if num_worlds < 2:
         raise CampaignError(f"A plan needs at least 2 worlds, to have a mean and its error; got {num_worlds}.")
     shuffled = contexts[np.random.default_rng(seed).permutation(len(contexts))]
+    rules: dict[int, RoundRule | CostLimit | None] = {}
     notes: list[str] = []
-    for size in list(sizes):
+    for size in sorted(set(sizes)):
         try:
-            _rule_of(spec, known, shuffled[:size])
+            rules[size] = _rule_of(spec, known, shuffled[:size])
         except CobedError as error:
-            if asked or sizes == [size]:
+            # The largest has the last word where no size is possible.
+            if asked or (not rules and size == max(sizes)):
                 raise
-            sizes.remove(size)
             notes.append(f"Left out {size:,} units. {error}")
     spent = find_budget(budget or spec.design.budget)
     spent = spent if spent.num_starts else spent.replace(num_starts=NUM_STARTS)
     mark = _fingerprint(spec, known, shuffled, aims, num_worlds, seed, spent)
     done = _read(kept, mark)
-    left = sum(COMPILING + size for size in set(sizes) if size not in done)
+    left = sum(COMPILING + size for size in rules if size not in done)
     started, work = time.perf_counter(), 0
-    for number, size in enumerate(sorted(set(sizes)), start=1):
+    for number, (size, rule) in enumerate(rules.items(), start=1):
         if size in done:
             continue
         stage = f"{size:,} units"
         pace = (time.perf_counter() - started) / work if work else float("nan")
         reporter = None if progress is None else within(stage, pace * left, _unfinished(progress))
-        found = _one_size(spec, known, shuffled[:size], aims, num_worlds, seed, spent, reporter)
+        found = _one_size(spec, known, shuffled[:size], aims, rule, num_worlds, seed, spent, reporter)
         done[size] = found
         work, left = work + COMPILING + size, left - COMPILING - size
         _write(kept, mark, done)
         if progress is not None:
             pace = (time.perf_counter() - started) / work
-            progress(Progress(stage, number, len(set(sizes)), found.designed[0], pace * left, "regret"))
-    now = _regret_now(spec, known, aims, seed)
-    chosen = tuple(done[size] for size in sorted(set(sizes)))
-    return Plan(now, chosen, num_worlds, tuple(notes))
+            progress(Progress(stage, number, len(rules), found.designed[0], pace * left, "regret"))
+    now = _regret_now(known, aims, seed)
+    return Plan(now, tuple(done[size] for size in rules), num_worlds, tuple(notes))
 
 
 def _one_size(
@@ -216,15 +218,14 @@ def _one_size(
     known: Known,
     contexts: np.ndarray,
     targets: np.ndarray,
+    rule: RoundRule | CostLimit | None,
     num_worlds: int,
     seed: int,
     budget: Budget,
     progress: Reporter | None,
 ) -> Size:
-    forbids = Forbids.of(spec, known.encoding)
-    problem = Problem(restricted(known.model, forbids), contexts, targets)
-    rule = _rule_of(spec, known, contexts)
-    free = Batch(contexts, np.zeros(len(contexts), bool), np.zeros((len(contexts), problem.action_dim)), forbids)
+    problem = Problem(restricted(known.model, known.forbids), contexts, targets)
+    free = Batch(contexts, np.zeros(len(contexts), bool), np.zeros((len(contexts), problem.action_dim)), known.forbids)
     result = design_batch(spec, known.model, known.posterior, free, targets, seed, budget, progress, rule)
     if result.interrupted:
         raise KeyboardInterrupt
@@ -234,7 +235,7 @@ def _one_size(
     sampler = Learning(sampler, known.model, known.data)
     worlds = None
     if known.data is not None:
-        worlds = restricted(condition(known.model, resampled(known.posterior, NOW_DRAWS, seed)), forbids)
+        worlds = restricted(condition(known.model, resampled(known.posterior, NOW_DRAWS, seed)), known.forbids)
     scores = [
         evaluate(world_key, problem, actions, num_worlds, num_draws=WORLD_DRAWS, sampler=sampler, worlds=worlds)
         for actions in designs
@@ -251,12 +252,11 @@ def _one_size(
 
 def _rule_of(spec: CampaignSpec, known: Known, contexts: np.ndarray) -> RoundRule | CostLimit | None:
     """What an experiment on these units, none of them decided yet, must satisfy; an error where none can."""
-    nobody, forbids = np.zeros(len(contexts), bool), Forbids.of(spec, known.encoding)
-    space = known.model.action_space
-    forbidden = np.zeros((len(contexts), space.dim), bool) if forbids is None else forbids.at(contexts)
-    rule = round_rule(spec, forbidden, np.zeros((len(contexts), space.dim)), nobody, ~nobody)
+    nobody, shape = np.zeros(len(contexts), bool), (len(contexts), known.model.action_space.dim)
+    forbidden = np.zeros(shape, bool) if known.forbids is None else known.forbids.at(contexts)
+    rule = round_rule(spec, forbidden, np.zeros(shape), nobody, ~nobody)
     if isinstance(rule, RoundRule):
-        rule(np.zeros(forbidden.shape))
+        rule(np.zeros(shape))
     return rule
 
 
@@ -303,11 +303,11 @@ class Learning(AbstractSampler):
         return jax.tree.map(lambda old, new: jnp.concatenate([old, new]), self.history, data)
 
 
-def _regret_now(spec: CampaignSpec, known: Known, targets: np.ndarray, seed: int) -> tuple[float, float]:
+def _regret_now(known: Known, targets: np.ndarray, seed: int) -> tuple[float, float]:
     """E[max_a reward] - max_a E[reward] with what is known now, and its standard error over draws."""
     draws = resampled(known.posterior, NOW_DRAWS, seed)
     candidates = jnp.asarray(candidate_actions(known.model.action_space))
-    model = restricted(known.model, Forbids.of(spec, known.encoding))
+    model = restricted(known.model, known.forbids)
     regrets = 0.0
     for rows in np.array_split(targets, -(-len(targets) // 10)):
         regrets = regrets + np.asarray(_regrets(model, draws, jnp.asarray(rows), candidates), np.float64)

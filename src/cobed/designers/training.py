@@ -81,7 +81,6 @@ def _start(
     """Train from one start and measure the design it ends in. None where it was interrupted at once."""
     budget, num_starts = run.budget, run.budget.num_starts or 1
     _, network_key, train_key, settle_key = _start_keys(run, index)
-    again_key = jr.fold_in(settle_key, 0)
     name = f"start {index + 1} of {num_starts}"
     trainable = Trainable(design, _untrained(network_key, objective))
     obey = None if rule is None else partial(_obey, rule)
@@ -116,8 +115,8 @@ def _start(
             # The network has followed the design away from there.
             run.expect_more(budget.num_steps)
             network = _settle(
-                run, objective, again_key, f"{name}: again", actions, network, f"start{index}-again", budget.batch_size,
-                budget.num_steps,
+                run, objective, jr.fold_in(settle_key, 0), f"{name}: again", actions, network, f"start{index}-again",
+                budget.batch_size, budget.num_steps,
             )  # fmt: skip
     if design.limit is None and wants_corners(run.problem):
         actions = jnp.asarray(to_corners(run.problem.model.action_space, np.asarray(actions)))  # pyright: ignore[reportArgumentType]
