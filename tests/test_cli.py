@@ -89,3 +89,9 @@ def test_a_killed_reproduction_goes_on_to_the_same_results(tmp_path):
     for row in [*killed, *whole]:
         row.pop("seconds_design"), row.pop("seconds_total")
     assert killed == whole
+
+
+def test_the_version_is_an_option_too():
+    import cobed as package
+
+    assert cobed("--version").stdout.strip() == package.__version__
