@@ -23,7 +23,7 @@ import pandas as pd
 from replay import METHODS, TEMPLATE, decide, design, joined, learn, outcomes, replays, table
 
 import cobed
-from cobed.campaign.engine import LINK_DEFAULTS
+from cobed.campaign.engine import DEFAULT_DEVIATIONS
 from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.inference.importance import MAX_PARETO_K
@@ -90,7 +90,7 @@ def make_model(num_columns: int) -> GeneralisedLinear:
     features = LinearFeatures(cobed.Discrete(ARMS), num_columns)
     center = float(np.log(0.15 / 0.85))
     return GeneralisedLinear(
-        features, features.by_kind(center, 0, 0, 0), features.by_kind(**LINK_DEFAULTS), "bernoulli"
+        features, features.by_kind(center, 0, 0, 0), features.by_kind(**DEFAULT_DEVIATIONS), "bernoulli"
     )
 
 

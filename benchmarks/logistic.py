@@ -23,7 +23,7 @@ import numpy as np
 from replay import METHODS, TEMPLATE, Known, decide, design, joined, learn, outcomes, prior, replays, table
 
 import cobed
-from cobed.campaign.engine import LINK_DEFAULTS, mean_rewards
+from cobed.campaign.engine import DEFAULT_DEVIATIONS, mean_rewards
 from cobed.data import Data
 from cobed.inference.importance import MAX_PARETO_K
 from cobed.metrics import Score
@@ -33,7 +33,9 @@ NUM_OFFERS, NUM_COLUMNS, NUM_UNITS, NUM_TARGETS, NUM_HISTORY = 4, 5, 500, 200, 5
 # Of the units, for what fraction would have been enough.
 SHARES = (0.25, 0.5, 0.75)
 FEATURES = LinearFeatures(cobed.Discrete(NUM_OFFERS), NUM_COLUMNS)
-MODEL = GeneralisedLinear(FEATURES, FEATURES.by_kind(-1.0, 0, 0, 0), FEATURES.by_kind(**LINK_DEFAULTS), "bernoulli")
+MODEL = GeneralisedLinear(
+    FEATURES, FEATURES.by_kind(-1.0, 0, 0, 0), FEATURES.by_kind(**DEFAULT_DEVIATIONS), "bernoulli"
+)
 
 
 class World(NamedTuple):

@@ -24,7 +24,7 @@ import numpy as np
 from replay import table
 
 import cobed
-from cobed.campaign.engine import LINK_DEFAULTS
+from cobed.campaign.engine import DEFAULT_DEVIATIONS
 from cobed.designers.baselines import RandomUniform, Thompson
 from cobed.designers.choice import choose_objective
 from cobed.models.base import AbstractModel
@@ -41,7 +41,7 @@ BASELINES = {"Random": RandomUniform(), "Thompson": Thompson()}
 
 def make_problem(likelihood) -> cobed.Problem:
     features = LinearFeatures(cobed.Discrete(NUM_OFFERS), NUM_COLUMNS)
-    deviations = features.by_kind(**LINK_DEFAULTS)
+    deviations = features.by_kind(**DEFAULT_DEVIATIONS)
     # The coefficients of the offers follow the baseline and the contexts: own terms, then offer by context.
     own = deviations[1 + NUM_COLUMNS :]
     own[:2] /= 5

@@ -60,7 +60,7 @@ def design(method: str, key, model: GeneralisedLinear, known: Known, contexts, t
     if method == "Random":
         return names[jr.randint(key, (num_units,), 0, num_actions)]
     if method == "CO-BED":
-        belief = PredictorBelief(known.mean, jnp.linalg.cholesky(known.cov), jnp.ones(()), model.likelihood)
+        belief = PredictorBelief(known.mean, jnp.linalg.cholesky(known.cov), jnp.ones(()), model.law)
         value = PredictorValue.build(key, model, contexts, targets, belief, Temperature())
         # One start: of several hundred units no single one matters.
         return climb_freely(value, names[jr.randint(key, (num_units,), 0, num_actions)]).design

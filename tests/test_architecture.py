@@ -10,8 +10,9 @@ PACKAGE = Path(__file__).parents[1] / "src" / "cobed"
 
 # Top first. A module imports only from its own line and the lines above it.
 ROOMS = [
-    ["errors", "types", "progress", "compilation", "linalg", "storage", "tables"],
+    ["errors", "types", "progress", "compilation", "linalg", "storage", "tables", "lazy"],
     ["spaces"],
+    ["outcomes"],
     ["models"],
     ["optimum"],
     ["problem", "pool", "data"],

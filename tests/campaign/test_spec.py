@@ -70,7 +70,7 @@ def test_every_field_is_documented():
     ("old", "new", "message"),
     [
         ("likelihood", "liklihood", r"line 13, outcome\.liklihood: there is no such key\. Did you mean 'likelihood'\?"),
-        ('"bernoulli"', '"gaussian"', r"line 13, outcome\.likelihood: 'gaussian' is not allowed\. Allowed: 'normal'"),
+        ('"bernoulli"', '"gaussian"', r"line 13, outcome\.likelihood: There is no outcome law 'gaussian'\. Allowed"),
         (
             '"numeric"',
             '"number"',

@@ -11,6 +11,7 @@ from cobed.models.conditioned import condition
 from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
 from cobed.models.predictor import PredictorBelief, core_of, find_predictor_belief, predictor_features
 from cobed.models.routed import pin
+from cobed.outcomes import law_named
 
 FEATURES = LinearFeatures(cobed.Discrete(["none", "mail"]), 2)
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
@@ -18,7 +19,7 @@ WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
 def belief(outcome):
-    return PredictorBelief(jnp.zeros(2), jnp.eye(2), jnp.asarray(0.5), outcome)
+    return PredictorBelief(jnp.zeros(2), jnp.eye(2), jnp.asarray(0.5), law_named(outcome))
 
 
 def average(function, mean, std):
@@ -54,7 +55,7 @@ def test_the_belief_is_found_behind_data_and_decided_actions():
     pinned = pin(condition(model, draws), 2)
     found = find_predictor_belief(jr.key(1), pinned)
     assert found is not None
-    assert found.outcome == "bernoulli"
+    assert found.law.name == "bernoulli"
     np.testing.assert_allclose(found.mean, np.asarray(draws).mean(axis=0), atol=1e-4)
     np.testing.assert_allclose(found.root @ found.root.T, np.cov(draws, rowvar=False), atol=1e-3)
     context, mail = jnp.array([0.1, 0.2]), jnp.array([0.0, 1.0])

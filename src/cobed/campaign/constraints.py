@@ -9,9 +9,10 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import coo_array, csr_array
 
 from cobed.campaign.encoding import Encoding
-from cobed.campaign.spec import YES, CampaignSpec
+from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.tables import Table
 from cobed.errors import CampaignError
+from cobed.outcomes import YES
 
 if TYPE_CHECKING:
     from cobed.policies import CostLimit

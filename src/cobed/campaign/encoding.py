@@ -180,10 +180,8 @@ def read_outcomes(spec: CampaignSpec, table: Table, complaints: Complaints) -> n
     """The outcomes as floats; not a number where none has come back yet."""
     column = spec.outcome.column
     table.require([column], "the outcome of campaign.toml")
-    if spec.outcome.likelihood == "bernoulli":
-        return table.binary(column, complaints, allow_missing=True)
-    values = table.numbers(column, complaints, allow_missing=True)
-    if spec.outcome.likelihood == "poisson":
-        bad = np.isfinite(values) & ((values < 0) | (values != np.round(values)))
-        complaints.add(bad, column, "Allowed: whole numbers from 0 up, because the likelihood is poisson.")
+    law = spec.outcome.law
+    read = table.binary if law.words else table.numbers
+    values = read(column, complaints, allow_missing=True)
+    complaints.add(np.isfinite(values) & law.refuses(values), column, law.allowed)
     return values

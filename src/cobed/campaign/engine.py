@@ -28,7 +28,7 @@ from cobed.models.base import AbstractModel
 from cobed.models.conditioned import condition
 from cobed.models.contract import bind_context_dim
 from cobed.models.gaussian_process import GaussianProcess
-from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
+from cobed.models.glm import LinearFeatures, linear_model
 from cobed.models.linear import LinearGaussian
 from cobed.models.numpyro import from_numpyro
 from cobed.models.routed import forbid, pin
@@ -43,10 +43,8 @@ DESIGN_DRAWS, POLICY_DRAWS = 16_384, 512
 MAX_CANDIDATES = 1_000
 # Small batches are designed from several starts, because one unit on a poor action matters. Large ones from one.
 MANY_UNITS = 100
-# Prior deviations on the scale of the link where the spec has none: moderate, in log-odds or logarithms.
-LINK_DEFAULTS = {"baseline": 1.0, "context": 0.5, "action": 0.5, "interaction": 0.25}
-# The same as shares of `outcome.spread` for normal outcomes.
-NORMAL_DEFAULTS = {"baseline": 1.0, "context": 0.5, "action": 0.5, "interaction": 0.25}
+# Prior deviations where the spec has none: in log-odds or logarithms, or as shares of `outcome.spread`.
+DEFAULT_DEVIATIONS = {"baseline": 1.0, "context": 0.5, "action": 0.5, "interaction": 0.25}
 
 
 def action_space(spec: CampaignSpec) -> AbstractSpace:
@@ -65,20 +63,15 @@ def build_model(spec: CampaignSpec, encoding: Encoding, directory: Path | None =
     if spec.model.family == "gp":
         return build_process(spec, encoding, action_space(spec))
     features = LinearFeatures(action_space(spec), context_dim)
-    outcome, likelihood = spec.outcome, spec.outcome.likelihood
-    if likelihood == "normal":
-        spread = outcome.spread or 1.0
-        given = {name: getattr(spec.prior, name) or share * spread for name, share in NORMAL_DEFAULTS.items()}
-        mean = features.by_kind(outcome.center, 0, 0, 0)
-        return linear_gaussian(features, mean, features.by_kind(**given), spread)
-    # d mean / d eta at the typical outcome: changes in units of the outcome become changes on the scale of the link.
-    slope = outcome.center * (1 - outcome.center) if likelihood == "bernoulli" else outcome.center
-    center = np.log(outcome.center / (1 - outcome.center)) if likelihood == "bernoulli" else np.log(outcome.center)
+    outcome, law = spec.outcome, spec.outcome.law
+    scale, slope = outcome.spread or 1.0, law.slope(outcome.center)
+    # Changes in units of the outcome become changes on the scale of the predictor.
     given = {
-        name: value / slope if (value := getattr(spec.prior, name)) else default
-        for name, default in LINK_DEFAULTS.items()
+        name: value / slope if (value := getattr(spec.prior, name)) else share * scale
+        for name, share in DEFAULT_DEVIATIONS.items()
     }
-    return GeneralisedLinear(features, features.by_kind(float(center), 0, 0, 0), features.by_kind(**given), likelihood)
+    mean = features.by_kind(law.link(outcome.center), 0, 0, 0)
+    return linear_model(features, mean, features.by_kind(**given), law, scale)
 
 
 def _import_program(text: str, directory: Path | None) -> Any:

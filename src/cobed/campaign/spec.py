@@ -7,13 +7,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from cobed.campaign.toml import parse, problems
-from cobed.errors import SpecError
+from cobed.errors import ModelError, SpecError
+from cobed.outcomes import NO, YES, AbstractLaw, law_named, laws
 
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 Positive = Annotated[Finite, Field(gt=0)]
 Name = Annotated[str, Field(min_length=1)]
-# What a binary cell may say, in any case of letters.
-YES, NO = ("1", "yes", "true", "y", "t"), ("0", "no", "false", "n", "f")
 
 
 class _Section(BaseModel):
@@ -88,8 +87,8 @@ class OutcomeSpec(_Section):
     """[outcome]: what comes back of a unit. Larger is better."""
 
     column: Name = Field(description="The column of the outcome in tables that come back.")
-    likelihood: Literal["normal", "bernoulli", "poisson"] = Field(
-        description="normal (amounts), bernoulli (0/1, yes/no) or poisson (counts)."
+    likelihood: str = Field(
+        description="The law of the outcome: " + ", ".join(f"{law.name} ({law.describes})" for law in laws()) + "."
     )
     typical: Finite | None = Field(
         None, description="What you expect of an average unit. Needed for normal; else 0.5 (bernoulli), 1 (poisson)."
@@ -98,27 +97,35 @@ class OutcomeSpec(_Section):
         None, description="Standard deviation of outcomes between units that get the same action. normal only."
     )
 
+    @field_validator("likelihood")
+    @classmethod
+    def _known(cls, value: str):
+        try:
+            return law_named(value).name
+        except ModelError as error:
+            raise ValueError(str(error).rstrip(".")) from error
+
     @model_validator(mode="after")
     def _in_range(self):
-        if self.likelihood == "normal" and (self.typical is None or self.spread is None):
-            raise ValueError("normal outcomes need typical (what an average unit gives) and spread (its deviation)")
-        if self.likelihood != "normal" and self.spread is not None:
+        law = self.law
+        if law.has_scale and (self.typical is None or self.spread is None):
             raise ValueError(
-                f"spread belongs to normal outcomes; that of {self.likelihood} ones follows from their mean"
+                f"{law.name} outcomes need typical (what an average unit gives) and spread (its deviation)"
             )
-        if self.likelihood == "bernoulli" and not 0 < self.center < 1:
-            raise ValueError(f"typical is a share of units between 0 and 1 for bernoulli outcomes, got {self.center:g}")
-        if self.likelihood == "poisson" and not self.center > 0:
-            raise ValueError(f"typical is a count above 0 for poisson outcomes, got {self.center:g}")
+        if not law.has_scale and self.spread is not None:
+            raise ValueError(f"spread belongs to normal outcomes; that of {law.name} ones follows from their mean")
+        problem = law.problem_of_typical(self.center)
+        if problem is not None:
+            raise ValueError(problem)
         return self
 
     @property
+    def law(self) -> AbstractLaw:
+        return law_named(self.likelihood)
+
+    @property
     def center(self) -> float:
-        return (
-            self.typical
-            if self.typical is not None
-            else {"normal": 0.0, "bernoulli": 0.5, "poisson": 1.0}[self.likelihood]
-        )
+        return self.typical if self.typical is not None else self.law.default_typical or 0.0
 
 
 class PriorSpec(_Section):
@@ -280,7 +287,7 @@ class CampaignSpec(_Section):
             if given:
                 raise ValueError(f'model.{given[0]} belongs to family = "gp", and this model is another')
             return
-        if self.outcome.likelihood != "normal":
+        if not self.outcome.law.gaussian:
             raise ValueError(
                 f'model.family "gp" has normal outcomes only, and outcome.likelihood is {self.outcome.likelihood}; '
                 'use family = "linear", or a program of your own'

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cobed.campaign.spec import NO, YES
 from cobed.campaign.toml import nearest
 from cobed.errors import TableError
+from cobed.outcomes import NO, YES
 
 MAX_TOLD = 20
 MISSING = ("", "na", "n/a", "nan", "none", "null", "<na>", "-")

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from cobed.campaign.spec import NO, YES
 from cobed.campaign.tables import Complaints, Table
 from cobed.errors import TableError
+from cobed.outcomes import NO, YES, laws
 
 # A column of text with more values than this is not a category.
 MAX_LEVELS = 20
@@ -30,7 +30,7 @@ id = {id}
 column = {action}
 options = {options}
 
-# What comes back; larger is better. likelihood: "normal" (amounts), "bernoulli" (0/1, yes/no) or "poisson" (counts).
+# What comes back; larger is better. likelihood: {laws}.
 [outcome]
 column = {outcome}
 likelihood = {likelihood}
@@ -109,19 +109,16 @@ def _kind(table: Table, column: str) -> str | None:
 
 
 def _likelihood(table: Table, column: str) -> tuple[str, float, float | None]:
+    """The first law that suits the outcomes of a column, what an average unit gives, and the deviation where it has one."""
     complaints = Complaints(table)
-    if _kind(table, column) == "binary":
-        values = table.binary(column, complaints, allow_missing=True)
-        share = float(np.clip(np.nanmean(values), 0.01, 0.99))
-        return "bernoulli", share, None
-    values = table.numbers(column, complaints, allow_missing=True)
+    binary = _kind(table, column) == "binary"
+    values = (table.binary if binary else table.numbers)(column, complaints, allow_missing=True)
     complaints.tell()
     values = values[np.isfinite(values)]
     if values.size == 0:
         raise TableError(f"{table.name}, column {column!r} holds no outcome to guess from. Leave --outcome out.")
-    if (values == np.round(values)).all() and (values >= 0).all() and values.max() <= 50:
-        return "poisson", float(max(values.mean(), 0.01)), None
-    return "normal", float(values.mean()), float(values.std()) or 1.0
+    law = next(law for law in laws() if law.suits(values))
+    return law.name, law.typical_of(values), float(values.std()) or 1.0 if law.has_scale else None
 
 
 def _fill(
@@ -144,6 +141,7 @@ def _fill(
         options="[" + ", ".join(map(_text, options)) + "]",
         outcome=_text(outcome),
         likelihood=_text(kind),
+        laws=", ".join(f"{_text(law.name)} ({law.describes})" for law in laws()),
         typical=f"{_number(typical)}                   # what an average unit gives",
         spread=f"\nspread = {_number(spread)}                    # its standard deviation between units"
         if spread

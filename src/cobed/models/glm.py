@@ -7,8 +7,6 @@ their products. Only the numbers themselves meet the context: a context then mov
 every direction.
 """
 
-from typing import Literal
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -18,12 +16,9 @@ import numpy as np
 from cobed.errors import ModelError
 from cobed.models.base import AbstractLikelihoodModel
 from cobed.models.linear import LinearGaussian
+from cobed.outcomes import AbstractLaw, law_named
 from cobed.spaces import AbstractSpace, Box, Discrete
 from cobed.types import Array, Float
-
-Likelihood = Literal["bernoulli", "poisson"]
-# exp(15) is three million: counts above that are a prior far too wide, and would overflow.
-MAX_LOG_RATE = 15.0
 
 
 class LinearFeatures(eqx.Module):
@@ -76,12 +71,13 @@ class LinearFeatures(eqx.Module):
 
 
 class GeneralisedLinear(AbstractLikelihoodModel):
-    """Binary (logit link) or count (log link) outcomes. psi is the flat vector of coefficients, each Gaussian."""
+    """Outcomes of a law whose mean follows a linear predictor. psi is the flat vector of coefficients, each Gaussian."""
 
     features: LinearFeatures
     prior_mean: Float[Array, " P"]
     prior_std: Float[Array, " P"]
-    likelihood: Likelihood = eqx.field(static=True)
+    law: AbstractLaw = eqx.field(static=True)
+    scale: float = eqx.field(static=True)
     action_space: AbstractSpace
     context_dim: int = eqx.field(static=True)
 
@@ -90,22 +86,23 @@ class GeneralisedLinear(AbstractLikelihoodModel):
         features: LinearFeatures,
         prior_mean: Array | np.ndarray,
         prior_std: Array | np.ndarray,
-        likelihood: Likelihood,
+        law: str | AbstractLaw,
+        scale: float = 1.0,
     ):
-        """`prior_mean` and `prior_std` have shape (P,), on the scale of the link: log-odds, or logarithms of rates."""
+        """`prior_mean` and `prior_std` have shape (P,), on the scale of the predictor: log-odds, or logarithms of rates.
+
+        `law` is a law of `cobed.outcomes` or its name, `scale` its second number where it has one.
+        """
         mean, std = np.asarray(prior_mean, np.float32), np.asarray(prior_std, np.float32)
         size = features.by_kind(0, 0, 0, 0).size
-        if likelihood not in ("bernoulli", "poisson"):
-            raise ModelError(
-                f"likelihood must be 'bernoulli' or 'poisson', got {likelihood!r}; linear_gaussian has normal outcomes."
-            )
         if mean.shape != (size,) or std.shape != (size,):
             raise ModelError(
                 f"These features have {size} coefficients; the prior has means {mean.shape} and deviations {std.shape}."
             )
         if not (np.isfinite(mean).all() and np.isfinite(std).all() and (std > 0).all()):
             raise ModelError("Prior means must be finite, and prior standard deviations positive and finite.")
-        self.features, self.likelihood = features, likelihood
+        self.features, self.law = features, law_named(law) if isinstance(law, str) else law
+        self.scale = float(scale)
         self.prior_mean, self.prior_std = jnp.asarray(mean), jnp.asarray(std)
         self.action_space, self.context_dim = features.action_space, features.context_dim
 
@@ -120,32 +117,18 @@ class GeneralisedLinear(AbstractLikelihoodModel):
         return self.prior_mean, jnp.diag(self.prior_std**2)
 
     def mean_reward(self, params, context, action):
-        eta = self._predictor(params, context, action)
-        return jax.nn.sigmoid(eta) if self.likelihood == "bernoulli" else jnp.exp(eta)
+        return self.law.mean(self.features(context, action) @ params)
 
     def outcome_variance(self, params, context, action):
         """Var[y | a, c, psi]."""
-        mean = self.mean_reward(params, context, action)
-        return mean * (1 - mean) if self.likelihood == "bernoulli" else mean
+        return self.law.variance(self.features(context, action) @ params, self.scale)
 
     def sample_outcome(self, key, params, context, action):
-        """An exact draw, 0 or 1, or a count. Its gradient in the action is that of its mean (straight-through)."""
-        mean = self.mean_reward(params, context, action)
-        fixed = jax.lax.stop_gradient(mean)
-        draw = jr.bernoulli(key, fixed) if self.likelihood == "bernoulli" else jr.poisson(key, fixed)
-        # mean - fixed is exactly zero.
-        return draw.astype(jnp.float32) + (mean - fixed)
+        """An exact draw. Where it is 0 or 1, or a count, its gradient in the action is that of its mean (straight-through)."""
+        return self.law.sample(key, self.features(context, action) @ params, self.scale)
 
     def log_likelihood(self, params, context, action, outcome):
-        eta = self._predictor(params, context, action)
-        if self.likelihood == "bernoulli":
-            # y log s(eta) + (1 - y) log s(-eta)
-            return outcome * jax.nn.log_sigmoid(eta) + (1 - outcome) * jax.nn.log_sigmoid(-eta)
-        return outcome * eta - jnp.exp(eta) - jax.scipy.special.gammaln(outcome + 1)
-
-    def _predictor(self, params: Array, context: Array, action: Array) -> Float[Array, ""]:
-        eta = self.features(context, action) @ params
-        return eta if self.likelihood == "bernoulli" else jnp.minimum(eta, MAX_LOG_RATE)
+        return self.law.log_density(outcome, self.features(context, action) @ params, self.scale)
 
 
 def linear_gaussian(
@@ -156,3 +139,16 @@ def linear_gaussian(
     return LinearGaussian(
         features, prior_mean, variances, features.action_space, features.context_dim, noise_std
     )  # fmt: skip
+
+
+def linear_model(
+    features: LinearFeatures,
+    prior_mean: Array | np.ndarray,
+    prior_std: Array | np.ndarray,
+    law: AbstractLaw,
+    scale: float = 1.0,
+) -> LinearGaussian | GeneralisedLinear:
+    """The predictor with outcomes of a law: with closed forms where it is normal."""
+    if law.gaussian:
+        return linear_gaussian(features, prior_mean, prior_std, scale)
+    return GeneralisedLinear(features, prior_mean, prior_std, law, scale)

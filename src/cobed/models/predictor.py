@@ -4,31 +4,26 @@
 
 w is the Fisher information of one outcome about eta, averaged over the belief: 1 / sigma^2 for normal outcomes, where the
 update is exact, E[p (1 - p)] for binary ones, the rate for counts. It does not depend on the outcomes, so the covariance
-after an experiment is known before it, and the design enters by a sum over units. The averages over eta ~ N(m, s^2) are
-closed: the logistic curve is taken for the normal distribution function of the same slope, of sd 1 / LAMBDA.
+after an experiment is known before it, and the design enters by a sum over units. The averages over eta ~ N(m, s^2) are the
+law's (`cobed.outcomes`).
 """
 
-from typing import Literal, cast
+from typing import cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jax.scipy.stats import norm
 
 from cobed.models.base import AbstractModel, HasGaussianPrior
 from cobed.models.conditioned import Conditioned, ConditionedGaussian, NormalStandIn
 from cobed.models.gaussian import MOMENT_DRAWS, covariance_root
-from cobed.models.glm import MAX_LOG_RATE, GeneralisedLinear
+from cobed.models.glm import GeneralisedLinear
 from cobed.models.linear import AbstractLinearGaussian
 from cobed.models.routed import Routed
+from cobed.outcomes import NORMAL, AbstractLaw
 from cobed.types import Array, Float, Key
-
-# sigmoid(x) is about Phi(LAMBDA x): both have the slope 1/4 at 0.
-LAMBDA = float(np.sqrt(np.pi / 8))
-
-Outcome = Literal["normal", "bernoulli", "poisson"]
 
 
 class PredictorBelief(eqx.Module):
@@ -36,25 +31,16 @@ class PredictorBelief(eqx.Module):
 
     mean: Float[Array, " P"]
     root: Float[Array, "P P"]
-    noise_std: Float[Array, ""]
-    outcome: Outcome = eqx.field(static=True)
+    scale: Float[Array, ""]
+    law: AbstractLaw = eqx.field(static=True)
 
     def expected(self, mean: Array, variance: Array) -> Array:
-        """E[y] where eta ~ N(mean, variance). Averaged over what `mean` will be, it stays what it is now."""
-        if self.outcome == "bernoulli":
-            return norm.cdf(LAMBDA * mean / jnp.sqrt(1 + LAMBDA**2 * variance))
-        return jnp.exp(jnp.minimum(mean + variance / 2, MAX_LOG_RATE)) if self.outcome == "poisson" else mean
+        """E[y] where eta ~ N(mean, variance)."""
+        return self.law.expected(mean, variance)
 
     def information(self, mean: Array, variance: Array) -> Array:
         """Fisher information of one outcome about eta, where eta ~ N(mean, variance)."""
-        if self.outcome == "bernoulli":
-            width = jnp.sqrt(1 + LAMBDA**2 * variance)
-            # E[p (1 - p)]: the normal density in the place of the logistic one. LAMBDA phi(0) = 1/4.
-            return LAMBDA * norm.pdf(LAMBDA * mean / width) / width
-        if self.outcome == "poisson":
-            # At the middle of the belief: the mean of a rate is that of few very large ones, which most worlds lack.
-            return jnp.exp(jnp.minimum(mean, MAX_LOG_RATE))
-        return jnp.broadcast_to(1 / self.noise_std**2, mean.shape)
+        return self.law.information(mean, variance, self.scale)
 
     def whitened(self, features: Float[Array, "... P"]) -> tuple[Array, Array, Array]:
         """Features of coefficients whose belief is standard normal, and mean and variance of the predictor there."""
@@ -96,7 +82,7 @@ def find_predictor_belief(key: Key[Array, ""], model: AbstractModel) -> Predicto
     else:
         draws = np.asarray(_draws(key, model), np.float64)
         mean, cov = draws.mean(axis=0), np.cov(draws, rowvar=False)
-    noise = core.noise_std if isinstance(core, AbstractLinearGaussian) else 1.0
-    outcome: Outcome = core.likelihood if isinstance(core, GeneralisedLinear) else "normal"
-    mean, root, noise = (jnp.asarray(moment, jnp.float32) for moment in (mean, covariance_root(cov, np), noise))
-    return PredictorBelief(mean, root, noise, outcome)
+    # A linear-Gaussian model has normal outcomes by its name.
+    law, scale = (core.law, core.scale) if isinstance(core, GeneralisedLinear) else (NORMAL, core.noise_std)
+    mean, root, scale = (jnp.asarray(moment, jnp.float32) for moment in (mean, covariance_root(cov, np), scale))
+    return PredictorBelief(mean, root, scale, law)

@@ -62,9 +62,7 @@ def write_report(campaign: Campaign, path: str | Path) -> Path:
     page.text(f"Posterior by {posterior.method}: {posterior.reason}", note=True)
     coefficients = coefficient_table(campaign, model, draws)
     if coefficients is not None:
-        page.text(
-            "The coefficients, on the scale of the linear predictor (log-odds of binary outcomes, logarithms of counts):"
-        )
+        page.text(f"The coefficients, on the scale of the linear predictor ({spec.outcome.law.predictor_words}):")
         page.table(coefficients)
     _add_policy(page, spec, campaign.policies())
     return page.write(path)

@@ -1,0 +1,14 @@
+"""Outcome laws. `register` adds one; `laws` lists them in the order in which `cobed init` tries them on a column."""
+
+from cobed.outcomes.base import AbstractLaw, law_named, laws, register
+from cobed.outcomes.bernoulli import NO, YES, Bernoulli
+from cobed.outcomes.normal import Normal
+from cobed.outcomes.poisson import Poisson
+
+# The narrowest first: every count is an amount too.
+BERNOULLI, POISSON, NORMAL = map(register, (Bernoulli(), Poisson(), Normal()))
+
+__all__ = [
+    "BERNOULLI", "NO", "NORMAL", "POISSON", "YES", "AbstractLaw", "Bernoulli", "Normal", "Poisson", "law_named", "laws",
+    "register",
+]  # fmt: skip

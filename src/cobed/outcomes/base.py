@@ -1,0 +1,115 @@
+"""How an outcome scatters around its mean: one law a file, registered by its name in campaign.toml.
+
+A law knows everything that depends on it: the link between mean and linear predictor eta, draws, log-density, what a Gaussian
+belief about eta says of the outcome and what an outcome says of eta, what a cell of a table may hold, how a person reads it.
+`scale` is its second number (the noise of normal outcomes); laws without one ignore it. Laws hold no arrays: they are
+hashable, and static in compiled code.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from cobed.errors import ModelError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from cobed.types import Array, Float, Key
+
+_LAWS: dict[str, AbstractLaw] = {}
+
+
+class AbstractLaw(abc.ABC):
+    """The law of an outcome given the linear predictor eta. Methods take arrays of one shape, or that broadcast."""
+
+    name: ClassVar[str]  # in campaign.toml
+    describes: ClassVar[str]  # what such outcomes are, for people
+    predictor_words: ClassVar[str]  # the scale of eta, for people
+    allowed: ClassVar[str]  # what a cell may hold: a sentence
+    words: ClassVar[Mapping[str, float]] = {}  # cells that stand for numbers, in lower case
+    has_scale: ClassVar[bool] = False
+    # Whether outcomes are normal around eta itself, so that posteriors are exact.
+    gaussian: ClassVar[bool] = False
+    default_typical: ClassVar[float | None] = None  # None: the user must say it
+
+    # The predictor.
+
+    @abc.abstractmethod
+    def mean(self, eta: Float[Array, ...]) -> Float[Array, ...]:
+        """E[y | eta]."""
+
+    @abc.abstractmethod
+    def variance(self, eta: Float[Array, ...], scale: float | Array) -> Float[Array, ...]:
+        """Var[y | eta]."""
+
+    @abc.abstractmethod
+    def sample(self, key: Key[Array, ""], eta: Float[Array, ...], scale: float | Array) -> Float[Array, ...]:
+        """A draw of y. Where y is discrete its gradient in eta is that of its mean (straight-through)."""
+
+    @abc.abstractmethod
+    def log_density(
+        self, outcome: Float[Array, ...], eta: Float[Array, ...], scale: float | Array
+    ) -> Float[Array, ...]:
+        """log p(y | eta)."""
+
+    @abc.abstractmethod
+    def link(self, mean: float) -> float:
+        """The eta of this mean, on the host."""
+
+    @abc.abstractmethod
+    def slope(self, mean: float) -> float:
+        """d mean / d eta where the mean is this, on the host."""
+
+    # A Gaussian belief about the predictor.
+
+    @abc.abstractmethod
+    def expected(self, mean: Float[Array, ...], variance: Float[Array, ...]) -> Float[Array, ...]:
+        """E[y] where eta ~ N(mean, variance). Averaged over what `mean` will be, it stays what it is now."""
+
+    @abc.abstractmethod
+    def information(
+        self, mean: Float[Array, ...], variance: Float[Array, ...], scale: float | Array
+    ) -> Float[Array, ...]:
+        """Fisher information of one outcome about eta, where eta ~ N(mean, variance)."""
+
+    # Tables and people.
+
+    def refuses(self, values: np.ndarray) -> np.ndarray:
+        """Which of these finite numbers (N,) cannot be outcomes."""
+        return values != values
+
+    @abc.abstractmethod
+    def suits(self, values: np.ndarray) -> bool:
+        """Whether a column of these finite numbers (N,) looks like such outcomes."""
+
+    def typical_of(self, values: np.ndarray) -> float:
+        """What an average unit gives, from outcomes (N,): strictly within what `problem_of_typical` allows."""
+        return float(values.mean())
+
+    def problem_of_typical(self, value: float) -> str | None:
+        """Why an average unit cannot give this; None where it can."""
+        return None
+
+
+def register(law: AbstractLaw) -> AbstractLaw:
+    """Make a law known by its name. Later ones are tried later when `cobed init` looks for one that suits a column."""
+    if not law.name or law.name in _LAWS:
+        raise ModelError(f"An outcome law needs a name of its own; got {law.name!r}, known: {', '.join(_LAWS)}.")
+    _LAWS[law.name] = law
+    return law
+
+
+def laws() -> tuple[AbstractLaw, ...]:
+    """All registered laws, in the order in which a column is tried."""
+    return tuple(_LAWS.values())
+
+
+def law_named(name: str) -> AbstractLaw:
+    """The law of this name; `ModelError` where there is none."""
+    if name not in _LAWS:
+        known = ", ".join(f"{law.name} ({law.describes})" for law in laws())
+        raise ModelError(f"There is no outcome law {name!r}. Allowed: {known}.")
+    return _LAWS[name]

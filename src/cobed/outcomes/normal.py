@@ -1,0 +1,44 @@
+"""Amounts: y is normal around eta, with the standard deviation `scale`."""
+
+from __future__ import annotations
+
+import math
+
+from cobed.lazy import jnp, jr
+from cobed.outcomes.base import AbstractLaw
+
+
+class Normal(AbstractLaw):
+    name = "normal"
+    describes = "amounts"
+    predictor_words = "units of the outcome"
+    allowed = "A finite number is expected, with a point for decimals."
+    has_scale = True
+    gaussian = True
+
+    def mean(self, eta):
+        return eta
+
+    def variance(self, eta, scale):
+        return jnp.broadcast_to(jnp.asarray(scale) ** 2, jnp.shape(eta))
+
+    def sample(self, key, eta, scale):
+        return eta + scale * jr.normal(key, jnp.shape(eta))
+
+    def log_density(self, outcome, eta, scale):
+        return -0.5 * ((outcome - eta) / scale) ** 2 - jnp.log(scale * math.sqrt(2 * math.pi))
+
+    def link(self, mean):
+        return mean
+
+    def slope(self, mean):
+        return 1.0
+
+    def expected(self, mean, variance):
+        return mean
+
+    def information(self, mean, variance, scale):
+        return jnp.broadcast_to(1 / jnp.asarray(scale) ** 2, jnp.shape(mean))
+
+    def suits(self, values):
+        return True

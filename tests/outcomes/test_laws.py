@@ -1,0 +1,100 @@
+"""Every registered outcome law keeps one contract: draws, density, mean, variance, information and cells agree."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+from cobed.errors import ModelError
+from cobed.outcomes import NORMAL, Normal, law_named, laws, register
+
+EACH = pytest.mark.parametrize("law", laws(), ids=lambda law: law.name)
+ETAS, SCALE, NUM = jnp.array([-1.5, -0.2, 0.9]), 0.7, 20_000
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+
+
+@EACH
+def test_draws_have_the_mean_and_the_variance_of_the_law(law):
+    draws = jax.vmap(lambda key: law.sample(key, ETAS, SCALE))(jr.split(jr.key(0), NUM))
+    mean, variance = law.mean(ETAS), law.variance(ETAS, SCALE)
+    # 4.5 standard errors, three etas: false alarm below 1 in 40,000 for each law.
+    assert (jnp.abs(draws.mean(axis=0) - mean) < 4.5 * jnp.sqrt(variance / NUM)).all()
+    squares = (draws - mean) ** 2
+    assert (jnp.abs(squares.mean(axis=0) - variance) < 4.5 * squares.std(axis=0) / NUM**0.5).all()
+    assert not law.refuses(np.asarray(draws, np.float64)).any()
+
+
+@EACH
+def test_the_density_has_the_score_of_the_mean_and_the_stated_information(law):
+    """E[score] = 0 and E[score^2] is the Fisher information at a certain eta: holds for the true density alone."""
+    draws = jax.vmap(lambda key: law.sample(key, ETAS, SCALE))(jr.split(jr.key(1), NUM))
+    score = jax.vmap(jax.vmap(jax.grad(lambda eta, y: law.log_density(y, eta, SCALE))), (None, 0))(ETAS, draws)
+    error = score.std(axis=0) / NUM**0.5
+    # 4.5 standard errors, three etas: false alarm below 1 in 40,000 for each law.
+    assert (jnp.abs(score.mean(axis=0)) < 4.5 * error).all()
+    information = law.information(ETAS, jnp.zeros(3), SCALE)
+    squares = score**2
+    # The curves that stand in for others are off by a twelfth at most.
+    slack = 4.5 * squares.std(axis=0) / NUM**0.5 + information / 12
+    assert (jnp.abs(squares.mean(axis=0) - information) < slack).all()
+
+
+@EACH
+def test_densities_add_up_to_one(law):
+    if law.gaussian:
+        grid = jnp.linspace(-12, 12, 20_001)
+        total = jnp.trapezoid(jnp.exp(law.log_density(grid, ETAS[:, None], SCALE)), grid, axis=1)
+    else:
+        cells = jnp.arange(200.0)
+        allowed = ~law.refuses(np.asarray(cells))
+        total = jnp.sum(jnp.where(allowed, jnp.exp(law.log_density(cells, ETAS[:, None], SCALE)), 0.0), axis=1)
+    np.testing.assert_allclose(total, 1.0, rtol=1e-4)
+
+
+@EACH
+def test_the_link_undoes_the_mean(law):
+    for typical in (0.2, 0.8):
+        assert float(law.mean(jnp.asarray(law.link(typical)))) == pytest.approx(typical, rel=1e-5)
+        slope = jax.grad(law.mean)(jnp.asarray(law.link(typical)))
+        assert float(slope) == pytest.approx(law.slope(typical), rel=1e-4)
+
+
+@EACH
+@pytest.mark.parametrize(("mean", "std"), [(0.0, 0.5), (-1.0, 1.0)])
+def test_expected_outcomes_are_near_the_averages_over_the_belief(law, mean, std):
+    average = float(WEIGHTS @ np.asarray(law.mean(jnp.asarray(mean + std * NODES))))
+    assert float(law.expected(jnp.asarray(mean), jnp.asarray(std**2))) == pytest.approx(average, rel=0.02, abs=0.02)
+
+
+@EACH
+def test_a_drawn_column_suits_its_law_and_its_average_is_allowed(law):
+    values = np.asarray(law.sample(jr.key(2), jnp.full(500, -0.3), SCALE), np.float64)
+    assert law.suits(values)
+    assert next(candidate for candidate in laws() if candidate.suits(values)) is law
+    assert law.problem_of_typical(law.typical_of(values)) is None
+    assert law.default_typical is None or law.problem_of_typical(law.default_typical) is None
+
+
+@EACH
+def test_laws_are_static_in_compiled_code(law):
+    """Hashable and found again by name, so that one law compiles once."""
+    assert law_named(law.name) is law
+    counted = []
+
+    @jax.jit
+    def mean(eta):
+        counted.append(law)
+        return law.mean(eta)
+
+    mean(ETAS), mean(2 * ETAS)
+    assert len(counted) == 1
+
+
+def test_a_name_is_taken_once():
+    with pytest.raises(ModelError, match="needs a name of its own; got 'normal'"):
+        register(Normal())
+    with pytest.raises(ModelError, match="no outcome law 'norma'. Allowed: bernoulli"):
+        law_named("norma")
+    assert NORMAL in laws()
