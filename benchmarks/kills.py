@@ -144,11 +144,14 @@ def prepare(scenario: Scenario, forks: Forks, place: Path) -> Reference:
         ran = forks.run(program, *arguments, cwd=folder)
         assert ran.code == 0, ran.complained
     before, files_before = stored(folder)[0], files(folder)
+    filled_in = [command.split()[2] for command in scenario.setup if command.startswith("=")]
     for number in range(2):
         copy = shutil.copytree(folder, place / f"reference{number}")
         ran = forks.run(*scenario.command.split(), cwd=copy)
         assert "Traceback" not in ran.complained, ran.complained
         after, files_after = stored(copy)[0], files(copy)
+        for name in filled_in:
+            assert files_after[name] == files_before[name], f"{scenario.name}: {name} was written over"
         shutil.rmtree(copy)
     return Reference(folder, ran, before, after, files_before, files_after)
 
@@ -156,7 +159,10 @@ def prepare(scenario: Scenario, forks: Forks, place: Path) -> Reference:
 def draw_kill(rng: random.Random, reference: Reference) -> Kill:
     if rng.random() < 0.5:
         return Kill(rng.uniform(0, reference.ran.seconds))
-    return Kill(rng.choice([0.0, rng.uniform(0, DURING)]), rng.randrange(len(reference.ran.points)))
+    # Each kind of call as often as the others, however rare it is.
+    name = rng.choice(sorted(set(reference.ran.points)))
+    places = [place for place, point in enumerate(reference.ran.points) if point == name]
+    return Kill(rng.choice([0.0, rng.uniform(0, DURING)]), rng.choice(places))
 
 
 def faults(ran: Ran, reference: Reference, folder: Path, policies_before: int) -> list[str]:
@@ -236,7 +242,9 @@ def main() -> None:
         servers = [Forks(place / "cache") for _ in range(options.workers)]
         references = [prepare(scenario, servers[0], place / str(i)) for i, scenario in enumerate(SCENARIOS)]
         print("Seconds that a command takes: ", end="")
-        print(", ".join(f"{s.name} {r.ran.seconds:.2f}" for s, r in zip(SCENARIOS, references, strict=True)), flush=True)
+        print(
+            ", ".join(f"{s.name} {r.ran.seconds:.2f}" for s, r in zip(SCENARIOS, references, strict=True)), flush=True
+        )
 
         def work(forks: Forks) -> None:
             while True:
@@ -252,7 +260,9 @@ def main() -> None:
                             file.writelines(json.dumps(record) + "\n" for record in done)
                     for record in done:
                         for fault in record["faults"]:
-                            print(f"FAULT, {record['scenario']}, {record['kill']}, {record['stage']}: {fault}", flush=True)
+                            print(
+                                f"FAULT, {record['scenario']}, {record['kill']}, {record['stage']}: {fault}", flush=True
+                            )
                     if len(records) % 100 < KILLS:
                         print(f"{len(records)} kills", file=sys.stderr, flush=True)
 
@@ -268,11 +278,18 @@ def main() -> None:
 
 def report(records: list[dict[str, Any]]) -> None:
     table = pd.crosstab([r["stage"] for r in records], [r["scenario"].split(",")[0].split()[0] for r in records])
-    print(f"Kills by the last thing that the process did, and by command:\n{table.rename_axis(None, axis=1).to_string()}")
+    print(
+        f"Kills by the last thing that the process did, and by command:\n{table.rename_axis(None, axis=1).to_string()}"
+    )
     print("Kills by what was going on: ", Counter(r["scenario"] for r in records))
-    print(f"Kills after which a temporary file was there, until the next command: {sum(bool(r['left']) for r in records)}")
+    print(
+        f"Kills after which a temporary file was there, until the next command: {sum(bool(r['left']) for r in records)}"
+    )
     num_faults = sum(len(r["faults"]) for r in records)
-    print(f"{len(records)} kills, {num_faults} fault(s): " + ("nothing acknowledged was lost." if not num_faults else "see above."))
+    print(
+        f"{len(records)} kills, {num_faults} fault(s): "
+        + ("nothing acknowledged was lost." if not num_faults else "see above.")
+    )
     sys.exit(num_faults > 0)
 
 

@@ -177,7 +177,9 @@ def _arm(log: int, seconds: float, fatal: int | None) -> None:
 
     def wrapped(name: str, call: Any) -> Any:
         def wrapper(*given: Any, **named: Any) -> Any:
-            writes = name != "open" or any(flag & os.O_CREAT or flag & os.O_TMPFILE == os.O_TMPFILE for flag in given[1:2])
+            writes = name != "open" or any(
+                flag & os.O_CREAT or flag & os.O_TMPFILE == os.O_TMPFILE for flag in given[1:2]
+            )
             if writes:
                 pass_by(f"before {name}")
             result = call(*given, **named)
