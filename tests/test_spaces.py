@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cobed.errors import SpaceError
-from cobed.spaces import MAX_ENUMERATION, Box, Discrete, Product
+from cobed.spaces import Box, Discrete, Product
+from cobed.spaces.product import MAX_ENUMERATION
 
 INF = math.inf
 OFFERS = Discrete(["none", "5%", "10%"])
@@ -426,3 +427,24 @@ def test_squashing_never_leaves_a_box_even_by_rounding():
     low, high = np.float32(0.1), np.float32(0.7)
     action = Box(0.1, 0.7).harden(jnp.array([12.0]))
     assert low <= action[0] <= high
+
+
+def test_a_grid_holds_the_bounds_and_every_combination():
+    space = Product([Discrete(["mail", "phone"]), Box([0.0, -1.0], [2.0, 1.0])])
+    grid = space.grid(9)
+    assert grid.shape == (18, 4)
+    for row in grid:
+        assert bool(space.contains(jnp.asarray(row)))
+    assert {tuple(row) for row in grid[:, 2:]} >= {(0.0, -1.0), (0.0, 1.0), (2.0, -1.0), (2.0, 1.0), (1.0, 0.0)}
+    assert {tuple(row) for row in grid[:, :2]} == {(1.0, 0.0), (0.0, 1.0)}
+
+
+def test_a_grid_over_many_numbers_is_a_sequence_that_fills_the_box():
+    grid = Box(np.zeros(8), 2.0).grid(256)
+    assert grid.shape == (256, 8)
+    assert (np.abs(grid.mean(axis=0) - 1) < 0.02).all()
+
+
+def test_named_actions_are_their_own_grid():
+    space = Discrete(3)
+    np.testing.assert_array_equal(space.grid(), space.enumerate_discrete())

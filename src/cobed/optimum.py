@@ -11,12 +11,11 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from scipy.stats import qmc
 
 from cobed.compilation import quick_jit
 from cobed.errors import ProblemError
 from cobed.models.base import AbstractModel, HasBestAction
-from cobed.spaces import AbstractSpace, Box, Product
+from cobed.spaces import AbstractSpace, Box
 from cobed.types import Array, Bool, Float, Params
 
 Best = tuple[Float[Array, ""], Float[Array, " A"]]
@@ -86,9 +85,11 @@ class Grid(AbstractOptimum):
             raise ProblemError(f"A grid needs at least 2 points and no negative number of refinements, got {self!r}.")
 
     def __call__(self, model, params, context):
-        _, spacing = _grid(model.action_space, self.num_points)
-        candidates = jnp.asarray(action_grid(model.action_space, self.num_points))
-        value, action = _best_of(model, params, context, candidates)
+        space = model.action_space
+        low, high = space.search_bounds()
+        spacing = np.zeros(space.dim, np.float32)
+        spacing[list(space.continuous)] = (high - low) / max(self.num_points ** (1 / low.size) - 1, 1)
+        value, action = _best_of(model, params, context, jnp.asarray(space.grid(self.num_points)))
         moves = jnp.asarray(np.concatenate([np.diag(spacing), -np.diag(spacing)]))
         reach = float(np.linalg.norm(spacing))
 
@@ -97,7 +98,7 @@ class Grid(AbstractOptimum):
             slope = jax.grad(lambda a: model.mean_reward(params, context, a))(action) * (spacing > 0)
             uphill = reach * slope / jnp.maximum(jnp.linalg.norm(slope), 1e-30)
             steps = scale * jnp.concatenate([moves, uphill[None]])
-            trials = jax.vmap(lambda step: _project_continuous(model.action_space, action + step))(steps)
+            trials = jax.vmap(lambda step: _project_continuous(space, action + step))(steps)
             new_value, new_action = _best_of(model, params, context, trials)
             better = new_value > value
             return (
@@ -123,7 +124,7 @@ def choose_optimum(model: AbstractModel, contexts: Float[Array, "D C"]) -> Abstr
         return Enumeration()
     if isinstance(space, Box) and space.bounded and is_linear_in_action(model, contexts):
         return LinearProgram()
-    return Grid(num_points=_enough_points(space))
+    return Grid(num_points=space.enough_points)
 
 
 def check_optimum(optimum: AbstractOptimum, model: AbstractModel, contexts: Float[Array, "D C"]) -> None:
@@ -147,19 +148,6 @@ def check_optimum(optimum: AbstractOptimum, model: AbstractModel, contexts: Floa
         raise ProblemError(
             "optimum=Enumeration() needs discrete actions. Use Grid() for spaces with continuous entries."
         )
-
-
-def action_grid(space: AbstractSpace, num_points: int | None = None) -> Float[np.ndarray, "J A"]:
-    """Actions to choose from: every discrete combination, each with `num_points` over the continuous entries if any."""
-    combinations = space.enumerate_discrete()
-    if not space.continuous:
-        return combinations
-    grid, _ = _grid(space, _enough_points(space) if num_points is None else num_points)
-    return (combinations[:, None, :] + grid[None, :, :]).reshape(-1, space.dim)
-
-
-def _enough_points(space: AbstractSpace) -> int:
-    return {1: 128, 2: 512}.get(len(space.continuous), 2048)
 
 
 def is_linear_in_action(model: AbstractModel, contexts: Float[Array, "D C"], num_probes: int = 64) -> bool:
@@ -198,21 +186,6 @@ def _best_of(model: AbstractModel, params: Params, context: Float[Array, " C"], 
     # The largest by itself, not by its place: where only the value is used, no place is looked for, which takes longer.
     value = jnp.where(jnp.all(missing), jnp.nan, jnp.max(comparable))
     return value, actions[jnp.argmax(comparable)]
-
-
-def _grid(space: AbstractSpace, num_points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points over the continuous entries with zeros elsewhere, (N, A), and the spacing along each entry, (A,)."""
-    parts = space.parts if isinstance(space, Product) else (space,)
-    bounds = [part.search_bounds() for part in parts if isinstance(part, Box)]
-    low, high = (np.concatenate(side) for side in zip(*bounds, strict=True))
-    if low.size == 1:
-        unit = np.linspace(0, 1, num_points)[:, None]
-    else:
-        unit = qmc.Sobol(low.size, scramble=False).random_base2(int(np.ceil(np.log2(num_points))))[:num_points]
-    points, spacing = np.zeros((len(unit), space.dim), np.float32), np.zeros(space.dim, np.float32)
-    points[:, space.continuous] = low + (high - low) * unit
-    spacing[list(space.continuous)] = (high - low) / max(num_points ** (1 / low.size) - 1, 1)
-    return points, spacing
 
 
 def _project_continuous(space: AbstractSpace, action: Float[Array, " A"]) -> Float[Array, " A"]:

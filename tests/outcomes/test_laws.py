@@ -95,6 +95,6 @@ def test_laws_are_static_in_compiled_code(law):
 def test_a_name_is_taken_once():
     with pytest.raises(ModelError, match="needs a name of its own; got 'normal'"):
         register(Normal())
-    with pytest.raises(ModelError, match="no outcome law 'norma'. Allowed: bernoulli"):
+    with pytest.raises(ModelError, match=r"no outcome law 'norma'\. Allowed: bernoulli"):
         law_named("norma")
     assert NORMAL in laws()

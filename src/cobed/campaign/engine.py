@@ -197,17 +197,13 @@ def candidate_actions(space: AbstractSpace) -> np.ndarray:
 
     A hundred steps of one number: nobody sets a price finer than that, and the reward is flat around its maximum.
     """
-    if isinstance(space, Discrete):
-        return space.enumerate_discrete()
-    low, high = np.array(space.low), np.array(space.high)  # pyright: ignore[reportAttributeAccessIssue]
-    steps = {1: 101, 2: 21}.get(space.dim, max(3, int(MAX_CANDIDATES ** (1 / space.dim))))
-    if steps**space.dim > MAX_CANDIDATES:
+    num_numbers = len(space.continuous)
+    if 3**num_numbers > MAX_CANDIDATES:
         raise SpecError(
-            f"{space.dim} numbers at once are too many for a policy: even 3 values of each are {steps**space.dim:,} "
+            f"{num_numbers} numbers at once are too many for a policy: even 3 values of each are {3**num_numbers:,} "
             f"combinations, and {MAX_CANDIDATES:,} can be compared. Choose fewer numbers."
         )
-    unit = np.stack(np.meshgrid(*[np.linspace(0, 1, steps)] * space.dim, indexing="ij"), axis=-1).reshape(-1, space.dim)
-    return (low + (high - low) * unit).astype(np.float32)
+    return space.grid({1: 101, 2: 441}.get(num_numbers, MAX_CANDIDATES))
 
 
 def mean_rewards(

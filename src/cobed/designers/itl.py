@@ -16,7 +16,6 @@ from scipy.linalg import solve_triangular
 from cobed.designers.baselines import AbstractBaseline
 from cobed.designers.local_penalisation import require_moments
 from cobed.errors import ProblemError
-from cobed.optimum import action_grid
 from cobed.types import Float
 
 # Targets times actions: the covariance of their rewards is factorised.
@@ -41,7 +40,7 @@ class TransductiveInformation(AbstractBaseline):
 
     def actions(self, key, problem):
         model = require_moments(problem, self.name)
-        candidates = action_grid(model.action_space, self.num_points)
+        candidates = model.action_space.grid(self.num_points)
         wanted = _pairs(np.asarray(problem.targets), candidates)
         if len(wanted) > MAX_POINTS:
             raise ProblemError(

@@ -18,7 +18,6 @@ from cobed.designers.expected_max import expected_gain_affine
 from cobed.errors import ProblemError
 from cobed.models.base import AbstractGaussianModel, HasRewardMoments
 from cobed.models.kernels import RBF
-from cobed.optimum import action_grid
 from cobed.problem import Problem
 from cobed.types import Array, Float, Key
 
@@ -44,7 +43,7 @@ class AbstractScored(AbstractBaseline):
 
     def actions(self, key, problem):
         model = require_moments(problem, self.name)
-        return _play(key, self, problem, jnp.asarray(action_grid(model.action_space, self.num_points)))
+        return _play(key, self, problem, jnp.asarray(model.action_space.grid(self.num_points)))
 
 
 class LEVI(AbstractScored):

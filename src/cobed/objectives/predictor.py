@@ -12,7 +12,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-import numpy as np
 
 from cobed.linalg import lower_root, whitener
 from cobed.models.base import AbstractModel
@@ -25,8 +24,8 @@ from cobed.types import Array, Float, Key
 NUM_POINTS = 256
 # So many targets stand for all: the value is an average over them.
 MAX_TARGETS = 256
-# Values of a number that decisions are taken among, by how many numbers there are.
-GRID = {1: 21, 2: 9}
+# How many values decisions are taken among, by how many numbers there are; else three of each.
+GRID = {1: 21, 2: 81}
 
 
 @runtime_checkable
@@ -68,7 +67,8 @@ class PredictorValue(AbstractObjective):
         space = model.action_space
         if len(targets) > MAX_TARGETS:
             targets = targets[jr.choice(key, len(targets), (MAX_TARGETS,), replace=False)]
-        choices = jnp.asarray(_candidates(space))
+        num_numbers = len(space.continuous)
+        choices = jnp.asarray(space.grid(GRID.get(num_numbers, 3**num_numbers)))
         rows, means, _ = belief.whitened(_features(model, targets, choices))
         if space.continuous:
             points = normal_points(NUM_POINTS, rows.shape[-1])
@@ -143,14 +143,6 @@ def _features(
         return predictor_features(model, context, action)
 
     return jax.vmap(jax.vmap(one, (None, 0)), (0, None))(contexts, actions)
-
-
-def _candidates(space) -> np.ndarray:
-    """Every named action; of numbers, a grid."""
-    if not space.continuous:
-        return space.enumerate_discrete()
-    axes = [np.linspace(low, high, GRID.get(space.dim, 3)) for low, high in zip(space.low, space.high, strict=True)]
-    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, space.dim).astype(np.float32)
 
 
 def _rounding(scale: Float[Array, "..."] | float) -> Float[Array, "..."] | float:
