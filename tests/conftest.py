@@ -1,32 +1,17 @@
 """Problems that many tests share."""
 
-import gc
 import os
-from pathlib import Path
 
 # Most tests run a function once or twice: compiling it well costs more than it saves. Processes they start do the same.
 # Set before JAX is imported, here and there.
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import cobed
 from cobed.models import LinearGaussian, continuous, discrete
-
-# A process may have 65,530 memory maps on Linux, every compiled program takes some, and XLA crashes without more.
-MANY_MAPS = 30_000
-
-
-@pytest.fixture(autouse=True, scope="module")
-def compiled_programs_are_forgotten_in_time():
-    yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > MANY_MAPS:
-        jax.clear_caches()
-        gc.collect()
 
 
 def oracle_features(context, action):

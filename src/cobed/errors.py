@@ -43,3 +43,7 @@ class TableError(CobedError):
 
 class CampaignError(CobedError):
     """Something asked of a campaign that it cannot do now, or constraints that no assignment can satisfy."""
+
+
+class CompilerError(CobedError):
+    """A version of jaxlib whose programs compute wrong numbers; the message says how to get another."""

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
+from cobed.compilation import check_compiler
 from cobed.spaces import AbstractSpace
 from cobed.types import Array, Float, Key, Params
 
@@ -27,6 +28,10 @@ class AbstractModel(eqx.Module):
     action_space: eqx.AbstractVar[AbstractSpace]
     # None: contexts of any length will do.
     context_dim: eqx.AbstractVar[int | None]
+
+    def __check_init__(self):
+        # Nothing is computed without a model, so no program with wrong numbers gets past this line.
+        check_compiler()
 
     @abc.abstractmethod
     def sample_prior(self, key: Key[Array, ""]) -> Params:
