@@ -89,6 +89,35 @@ def test_what_is_wrong_is_a_sentence_and_not_a_traceback(folder, arguments, mess
     assert "Traceback" not in answer.stderr
 
 
+def test_outputs_take_the_place_of_nothing_else(folder):
+    """All told before the work: none of these commands computes anything."""
+    (folder / "assignments.csv").write_text("customer,offer,amount\n001,none,12\n")
+    (folder / "report.html").write_text("mine")
+    (folder / "campaign.db-wal").write_text("")
+    for command, message in [
+        ("design customers.csv", "assignments.csv exists already, and it is not known that cobed wrote it"),
+        ("design customers.csv --out customers.csv", "customers.csv is the table of units and is not written over"),
+        ("design customers.csv --targets history.csv --out ./history.csv", "history.csv is the table of targets"),
+        ("design customers.csv --out campaign.db", "campaign.db is the store of the campaign"),
+        ("design customers.csv --out campaign.db-wal", "campaign.db-wal is a part of the store"),
+        ("design customers.csv --out campaign.toml", "campaign.toml is the spec"),
+        ("design customers.csv --out out.xls", "out.xls: tables are written as CSV"),
+        ("plan customers.csv --out campaign.toml", "campaign.toml is the spec"),
+        ("plan customers.csv --out report.html", "report.html exists already"),
+        ("deploy customers.csv --out customers.csv", "customers.csv is the table of targets"),
+        ("report", "report.html exists already"),
+        ("export --out .", ". is a directory"),
+    ]:
+        answer = cobed(*command.split(), cwd=folder)
+        assert answer.returncode == 1, command
+        assert answer.stderr.startswith(f"cobed: {message}"), answer.stderr
+    assert not (folder / "campaign.db").exists()
+    for command in ("design customers.csv", "plan customers.csv", "export", "report", "demo", "reproduce discrete"):
+        answer = cobed(*command.split(), "--out", "", cwd=folder)
+        assert answer.returncode == 2, command
+        assert "the name is empty" in answer.stderr, answer.stderr
+
+
 @pytest.mark.slow
 def test_a_plan_is_printed_and_written_and_starts_no_campaign(folder):
     answer = cobed("plan", "customers.csv", "--size", "3", "--size", "12", "--worlds", "20", cwd=folder)

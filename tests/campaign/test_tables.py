@@ -1,6 +1,7 @@
 """Users' tables: what survives, and what is said about cells that cannot be used."""
 
 import contextlib
+import csv as csv_module
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from cobed.campaign.check import check_table
 from cobed.campaign.encoding import encode_contexts, fit_encoding
 from cobed.campaign.spec import parse_spec
-from cobed.campaign.tables import read_table, write_table
+from cobed.campaign.tables import Complaints, read_table, write_table
 from cobed.campaign.template import guess
 from cobed.errors import TableError
 
@@ -238,3 +239,41 @@ def test_a_sample_is_the_same_for_the_same_seed_and_keeps_what_rows_are_called(t
     assert first.where(3) == f"big.csv, row {place + 2}"
     with pytest.raises(TableError, match="has 50 rows; 51 of them cannot be drawn"):
         table.sample(51, 0)
+
+
+HOSTILE = [
+    "=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "-", "+", "=", "'=1", "''+x", "'plain", "-5", "+3.5e2",
+    "-10%", "\uff1d1", "a\rb", 'say "hi", you', "x\ny", "#N/A", "TRUE", "007",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.parquet", "t.xlsx"])
+def test_text_that_looks_like_a_formula_comes_back_as_it_was(tmp_path, name):
+    frame = pd.DataFrame({"id": [f"u{i}" for i in range(len(HOSTILE))], "=cell()": HOSTILE, "n": range(len(HOSTILE))})
+    path = write_table(frame, tmp_path / name)
+    table = read_table(path)
+    # Excel has one kind of line break.
+    expected = [cell.replace("\r", "\n") for cell in HOSTILE] if name == "t.xlsx" else HOSTILE
+    assert list(table.frame.columns) == list(frame.columns)
+    assert table.frame["=cell()"].tolist() == expected
+    assert table.numbers("n", Complaints(table)).tolist() == list(range(len(HOSTILE)))
+    write_table(table.frame, path)  # and again, over what was written
+    assert read_table(path).frame["=cell()"].tolist() == expected
+
+
+def test_no_cell_of_a_csv_begins_like_a_formula(tmp_path):
+    frame = pd.DataFrame({"=id": HOSTILE, "kind": pd.Categorical(HOSTILE)})
+    with open(write_table(frame, tmp_path / "t.csv"), newline="", encoding="utf-8") as file:
+        rows = list(csv_module.reader(file))
+    assert len(rows) == len(HOSTILE) + 1
+    for cell in (cell for row in rows for cell in row):
+        assert cell in ("-5", "+3.5e2", "-10%") or cell[:1] not in "=+-@\t\r\n\uff1d", cell
+
+
+def test_excel_holds_text_as_text(tmp_path):
+    from openpyxl import load_workbook
+
+    path = write_table(pd.DataFrame({"a": HOSTILE, "b": [1.5, np.nan] + [2] * (len(HOSTILE) - 2)}), tmp_path / "t.xlsx")
+    cells = list(load_workbook(path).active.iter_rows(min_row=2))
+    assert [row[0].data_type for row in cells] == ["s"] * len(HOSTILE)
+    assert [row[1].value for row in cells[:3]] == [1.5, None, 2]

@@ -112,7 +112,7 @@ class Campaign:
         if not again or stale or rounds[-1].units_hash != mark:
             states = {row.unit: row for row in rows} if again else {}
             rows = self._design(table, aims, rounds, states, done if again else set(), mark, budget, progress)
-        return self._with_columns(table, self._action_columns([row.action for row in rows]))
+        return table.with_columns(self._action_columns([row.action for row in rows]))
 
     def _design(
         self,
@@ -283,7 +283,7 @@ class Campaign:
             counts = Counter(words)
             summary["counts"] = {name: counts[name] for name in self.spec.action.options}
         summary["where"] = where(self.spec, cells, words)
-        return self._with_columns(table, columns), summary
+        return table.with_columns(columns), summary
 
     # Where it stands.
 
@@ -369,12 +369,6 @@ class Campaign:
                 raise TableError(
                     f"{table.name} has a column {column!r} already, which would be written over. Rename or drop it."
                 )
-
-    def _with_columns(self, table: Table, columns: dict[str, Any]) -> pd.DataFrame:
-        frame = table.frame.copy()
-        for name, values in columns.items():
-            frame[name] = values
-        return frame
 
 
 def _parse_stored(text: str) -> CampaignSpec:

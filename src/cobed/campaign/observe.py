@@ -116,7 +116,7 @@ def _history(
         )
     why = f"needed for {len(rows)} unit(s) that no round had planned, the first in row {table.rows[rows[0]]}"
     table.require([*spec.context, *spec.action.columns], why)
-    part = Table(table.frame.iloc[rows], table.name, table.rows[rows], table.hash)
+    part = table.part(rows)
     complaints = Complaints(part)
     missing = np.array([given[place] is None for place in rows])
     complaints.add(missing, spec.action.columns[0], "A unit that no round had planned needs the action it got.")

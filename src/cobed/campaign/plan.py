@@ -48,7 +48,7 @@ from cobed.models.gaussian_process import GaussianProcess
 from cobed.policies import CostLimit
 from cobed.problem import Problem
 from cobed.progress import Progress, Reporter, within
-from cobed.storage import write_whole
+from cobed.storage import write_output
 from cobed.types import Array, Key
 
 # Sizes by default: the number of rows and so many halvings of it, none below the smallest.
@@ -352,8 +352,7 @@ def _write(path: Path | None, mark: str, done: dict[int, Size]) -> None:
         return
     rows = [dataclasses.asdict(done[size]) for size in sorted(done)]
     document = {"schema": 1, "fingerprint": mark, "sizes": rows}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, lambda file: file.write(json.dumps(document, indent=1).encode()))
+    write_output(path, lambda file: file.write(json.dumps(document, indent=1).encode()))
 
 
 def _unfinished(progress: Reporter) -> Reporter:

@@ -1,4 +1,4 @@
-"""Users' tables: CSV, Parquet and DataFrames. Every bad cell is told by file, row, column, value and what is allowed.
+"""Users' tables: files and DataFrames. Every bad cell is told by file, row, column, value and what is allowed.
 
 Rows of a CSV are counted as a spreadsheet shows them: the heading is row 1. Cells of a CSV stay text until a column is
 asked for as something else, so ids such as 007 survive.
@@ -6,7 +6,8 @@ asked for as something else, so ids such as 007 survive.
 
 import dataclasses
 import hashlib
-import warnings
+import lzma
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cobed.campaign.sheets import is_text, read_file, split_sheet, with_index, writer
 from cobed.campaign.toml import nearest
 from cobed.errors import TableError
 from cobed.outcomes import NO, YES
+from cobed.storage import write_output
 
 MAX_TOLD = 20
 MISSING = ("", "na", "n/a", "nan", "none", "null", "<na>", "-")
@@ -61,6 +64,8 @@ class Table:
     name: str
     rows: np.ndarray
     hash: str
+    notes: tuple[str, ...] = ()  # what the user should know of how it was read
+    original: pd.DataFrame | None = None  # a DataFrame as it was given, where `frame` has its index as columns
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -73,7 +78,19 @@ class Table:
             )
         places = np.sort(np.random.default_rng(seed).choice(len(self), number, replace=False))
         digest = hashlib.sha256(f"{self.hash} {number} {seed}".encode()).hexdigest()
-        return Table(self.frame.iloc[places], self.name, self.rows[places], digest)
+        return dataclasses.replace(self.part(places), hash=digest)
+
+    def part(self, places: np.ndarray) -> "Table":
+        """Some of its rows, in the order given."""
+        original = None if self.original is None else self.original.iloc[places]
+        return dataclasses.replace(self, frame=self.frame.iloc[places], rows=self.rows[places], original=original)
+
+    def with_columns(self, columns: dict[str, Any]) -> pd.DataFrame:
+        """A copy as the user gave it, index included, with these columns added."""
+        frame = (self.frame if self.original is None else self.original).copy()
+        for name, values in columns.items():
+            frame[name] = values
+        return frame
 
     def where(self, position: int) -> str:
         return f"{self.name}, row {self.rows[position]}"
@@ -122,13 +139,18 @@ class Table:
             text[whole] = numbers[whole].astype("int64").astype(str)
             return pd.Series(text, dtype=object)
         missing = values.isna()
+        if values.dtype == object:
+            # Excel has numbers and text in one column.
+            values = values.map(lambda value: int(value) if type(value) is float and value.is_integer() else value)
         return pd.Series(values.astype(str).str.strip().where(~missing, ""), dtype=object)
 
     def numbers(self, column: str, complaints: Complaints, *, allow_missing: bool = False) -> np.ndarray:
         """A column as float64; cells that are no finite number are complained about."""
         values = self.frame[column].reset_index(drop=True)
         if not pd.api.types.is_numeric_dtype(values.dtype) or pd.api.types.is_bool_dtype(values.dtype):
-            values = pd.Series(pd.to_numeric(self.text(column), errors="coerce"))
+            numbers = pd.Series(pd.to_numeric(self.text(column), errors="coerce"))
+            # A number that Excel shows as a percentage.
+            values = numbers.where(numbers.notna() | ~values.map(lambda value: isinstance(value, float)), values)
         array = values.to_numpy(dtype="float64", na_value=np.nan)
         # The engine computes in single precision.
         bad = ~(np.abs(array) <= np.finfo(np.float32).max)
@@ -166,26 +188,22 @@ class Table:
 
 
 def read_table(source: Any, name: str | None = None) -> Table:
-    """A table from a path (.csv, .csv.gz, .tsv, .parquet) or a DataFrame; `TableError` where it cannot be read."""
+    """A table from a path (.csv, .csv.gz, .tsv, .parquet, .xlsx, .xlsx#Sheet) or a DataFrame; `TableError` where it
+    cannot be read."""
     if isinstance(source, Table):
         return source
     if isinstance(source, pd.DataFrame):
         return _from_frame(source, name or "the table")
     if not isinstance(source, str | Path):
         raise TableError(f"A table is a path or a pandas DataFrame, got {type(source).__name__}.")
-    path = Path(source)
+    path, sheet = split_sheet(source)
     name = name or path.name
-    if not path.is_file():
-        raise TableError(
-            f"{path} {'is a directory' if path.is_dir() else 'does not exist'}. Give a CSV or Parquet file."
-        )
+    if "\x00" in str(path) or not path.is_file():
+        what = "is a directory" if "\x00" not in str(path) and path.is_dir() else "does not exist"
+        raise TableError(f"{path} {what}. Give a CSV, Parquet or Excel file.")
     try:
-        content_hash = hashlib.sha256(path.read_bytes()).hexdigest()
-        if path.suffix.lower() in (".parquet", ".pq"):
-            frame = pd.read_parquet(path)
-            rows = np.arange(1, len(frame) + 1)
-        else:
-            frame, rows = _read_csv(path, name)
+        content = path.read_bytes()
+        frame, rows, notes = read_file(path, content, name, sheet)
     except UnicodeDecodeError as error:
         raise TableError(
             f"{name} is not UTF-8 text ({error.reason} at byte {error.start}). Save it as UTF-8."
@@ -194,53 +212,27 @@ def read_table(source: Any, name: str | None = None) -> Table:
         raise TableError(
             f"{name} cannot be read as CSV: {str(error).strip()}. Quote cells that hold commas."
         ) from error
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise TableError(f"{name} cannot be read: {error}.") from error
-    return _checked(Table(frame, name, rows, content_hash))
+    digest = hashlib.sha256(content + (sheet or "").encode("utf-8", "surrogatepass")).hexdigest()
+    return _checked(Table(frame, name, rows, digest, tuple(notes)))
 
 
 def _from_frame(frame: pd.DataFrame, name: str) -> Table:
-    hashes = np.asarray(pd.util.hash_pandas_object(frame.astype(str), index=False))  # pyright: ignore[reportAttributeAccessIssue]
-    digest = hashlib.sha256(hashes.tobytes() + repr([str(column) for column in frame.columns]).encode())
-    return _checked(Table(frame, name, np.asarray(frame.index), digest.hexdigest()))
+    rows, original = np.asarray(frame.index), frame
+    # An index with names is columns like the others; one without is what the rows are called.
+    frame = with_index(frame) if any(level is not None for level in frame.index.names) else frame
+    return _checked(Table(frame, name, rows, _hash(frame, name), original=original))
 
 
-def _read_csv(path: Path, name: str) -> tuple[pd.DataFrame, np.ndarray]:
-    options: dict[str, Any] = {"encoding": "utf-8-sig", "dtype": str, "keep_default_na": False, "na_filter": False}
-    head = pd.read_csv(path, header=None, nrows=1, sep="\x00", quoting=3, skip_blank_lines=False, **options)
-    line = str(head.iloc[0, 0]) if len(head) else ""
-    separator = max([",", ";", "\t"], key=line.count)
-    columns = pd.read_csv(path, header=None, nrows=1, sep=separator, skip_blank_lines=False, **options).iloc[0]
-    names = [str(column).strip() for column in columns]
-    twice = sorted({column for column in names if names.count(column) > 1})
-    if twice:
-        what = f"two columns called {twice[0]!r}" if twice[0] else "two columns without a name"
-        raise TableError(f"{name}, row 1: the table has {what}. Rename or drop one of them.")
-    # One column more than the heading has, to see rows that are too long; more than that pandas tells itself.
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        try:
-            frame = pd.read_csv(
-                path, sep=separator, header=None, skiprows=1, names=[*names, None], index_col=False,
-                skip_blank_lines=False, on_bad_lines="error", **options,
-            )  # fmt: skip
-        except pd.errors.ParserWarning as error:
-            raise TableError(
-                f"{name}: rows have more cells than the heading, {len(names)}. Quote cells that hold {separator!r}."
-            ) from error
-    extra = frame.pop(frame.columns[-1])
-    long = np.flatnonzero((extra.fillna("").astype(str).str.strip() != "").to_numpy())
-    if len(long):
+def _hash(frame: pd.DataFrame, name: str) -> str:
+    try:
+        hashes = np.asarray(pd.util.hash_pandas_object(frame.astype(str), index=False))  # pyright: ignore[reportAttributeAccessIssue]
+    except UnicodeEncodeError as error:
         raise TableError(
-            f"{name}, row {long[0] + 2}: the row has more cells than the heading, {len(names)}; the first too many is "
-            f"{_short(extra.iloc[long[0]])} ({len(long)} such row(s) in all). Quote cells that hold {separator!r}."
-        )
-    frame = frame.fillna("")
-    rows = np.arange(2, len(frame) + 2)
-    empty = np.logical_and.reduce([frame[column].str.strip() == "" for column in names])
-    if empty.any():
-        frame, rows = frame[~empty].reset_index(drop=True), rows[~empty]
-    return frame, rows
+            f"{name}: a cell holds a character that is no valid text ({error.reason}). Correct the cell."
+        ) from error
+    return hashlib.sha256(hashes.tobytes() + repr([str(column) for column in frame.columns]).encode()).hexdigest()
 
 
 def _checked(table: Table) -> Table:
@@ -248,21 +240,37 @@ def _checked(table: Table) -> Table:
     twice = sorted({column for column in columns if columns.count(column) > 1})
     if twice:
         raise TableError(f"{table.name} has two columns called {twice[0]!r}. Rename or drop one of them.")
+    for column in columns:
+        if not _is_text(column):
+            raise TableError(
+                f"{table.name}: the heading {_short(column)} holds a character that is no text. Rename it."
+            )
     if len(table) == 0:
         raise TableError(f"{table.name} has no rows. At least one unit is needed.")
+    for name, kind in table.frame.dtypes.items():
+        if is_text(kind):
+            cells = [value if isinstance(value, str) else "" for value in table.frame[name]]
+            if not _is_text("".join(cells)):
+                place = next(place for place, cell in enumerate(cells) if not _is_text(cell))
+                raise TableError(
+                    f"{table.where(place)}, column {name!r}: {_short(cells[place])} holds a character that is no text "
+                    "(NUL, or half of a pair). Correct the cell."
+                )
     return table
 
 
-def write_table(frame: pd.DataFrame, path: Path) -> Path:
-    """The frame as CSV or Parquet, by the name of the file, whole or not at all."""
-    from cobed.storage import write_whole
+def _is_text(value: str) -> bool:
+    """Whether files and databases can hold it: no NUL character, no half of a surrogate pair."""
+    try:
+        return b"\x00" not in value.encode()
+    except UnicodeEncodeError:
+        return False
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix.lower() in (".parquet", ".pq"):
-        write_whole(path, lambda file: frame.to_parquet(file, index=False))
-    else:
-        write_whole(path, lambda file: frame.to_csv(file, index=False))
-    return path
+
+def write_table(frame: pd.DataFrame, path: str | Path) -> Path:
+    """The frame as CSV, Parquet or Excel, by the name of the file: whole or not at all, over nothing that cobed did not
+    write there."""
+    return write_output(path, writer(frame, Path(path)))
 
 
 def _is_missing(value: Any) -> bool:

@@ -36,7 +36,9 @@ def version() -> None:
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder to leave it in; with a number where it exists.")] = Path("demo"),
+    out: Annotated[
+        Path, typer.Option(parser=campaign.output, help="The folder to leave it in; with a number where it exists.")
+    ] = Path("demo"),
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same customers and design.")] = 0,
     budget: Annotated[str, typer.Option(help="Of the design: smoke, quick or paper.")] = "quick",
 ) -> None:
@@ -56,7 +58,9 @@ def reproduce(
     worlds: Annotated[
         int | None, typer.Option(help="How many worlds a design is scored on. By default the budget's.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Where to write. By default results/NAME-BUDGET.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(parser=campaign.output, help="Where to write. By default results/NAME-BUDGET.")
+    ] = None,
 ) -> None:
     """Run one of the paper's experiments: results.json and a report. Stopped or killed, the same command goes on."""
     from cobed.progress import ConsoleReporter
@@ -78,6 +82,9 @@ app.add_typer(campaign.app)
 
 def main() -> None:
     """Run the command line; errors a user can mend are printed as a sentence."""
+    for stream in (sys.stdout, sys.stderr):
+        # Names of files and cells may hold what a terminal cannot show.
+        stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
     try:
         app()
     except CobedError as error:

@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,29 @@ Place = Annotated[
 DEFAULT = Path("campaign.toml")
 
 
+def output(text: str | Path) -> Path:
+    """The name of an output as it was typed; an empty one is refused."""
+    if not str(text):
+        raise typer.BadParameter("the name is empty. Give the name of a file.")
+    return Path(text)
+
+
+def _check_outputs(
+    outputs: list[Path], spec: Path, store: str | None, inputs: Mapping[str, Path | None], *, tables: bool = True
+) -> None:
+    """Tell before the work what would go wrong after it: outputs that would take the place of something else."""
+    from cobed.campaign.sheets import check_format, split_sheet
+    from cobed.storage import check_output, store_files
+
+    taken: dict[str, Path] = {"the spec": spec, **store_files(store or spec.parent / "campaign.db")}
+    taken |= {what: split_sheet(path)[0] for what, path in inputs.items() if path is not None}
+    for path in outputs:
+        if tables:
+            check_format(path)
+        check_output(path, taken)
+        taken[f"the other output, {path.name},"] = path
+
+
 @app.command()
 def init(
     spec: Annotated[Path, typer.Argument(help="Where to write it.")] = DEFAULT,
@@ -33,10 +57,11 @@ def init(
     from cobed.campaign.spec import parse_spec
     from cobed.campaign.tables import read_table
     from cobed.campaign.template import guess, template
-    from cobed.storage import write_whole
+    from cobed.storage import check_output, write_output
 
     if spec.exists():
         raise CampaignError(f"{spec} exists already and is not written over. Give another name, or remove it.")
+    check_output(spec)
     if table is None and (action or outcome):
         raise CampaignError("--action and --outcome name columns of a table. Give it with --from.")
     name = spec.resolve().parent.name or "campaign"
@@ -46,8 +71,7 @@ def init(
             parse_spec(text, spec.name)
         except CobedError as error:
             print(f"To be corrected by hand:\n{error}\n")
-    spec.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(spec, lambda file: file.write(text.encode()))
+    write_output(spec, lambda file: file.write(text.encode()))
     print(f"Wrote {spec}. Edit it, then: cobed check --spec {spec} YOUR_TABLE.csv")
 
 
@@ -86,9 +110,9 @@ def plan(
         str | None, typer.Option(help="Of each design: smoke, quick or paper. By default the spec's.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same numbers. By default the spec's.")] = None,
-    out: Annotated[Path, typer.Option(help="Where to write the page; its numbers go beside it as .json.")] = Path(
-        "plan.html"
-    ),
+    out: Annotated[
+        Path, typer.Option(parser=output, help="Where to write the page; its numbers go beside it as .json.")
+    ] = Path("plan.html"),
     spec: Spec = DEFAULT,
     store: Place = None,
 ) -> None:
@@ -100,12 +124,15 @@ def plan(
     from cobed.progress import ConsoleReporter
     from cobed.report.plan import plan_table, write_plan
 
+    kept = out.with_suffix(".json") if out.name else out
+    _check_outputs(
+        [kept, out], spec, store, {"the table of units": units, "the table of targets": targets}, tables=False
+    )
     read, _ = read_spec(spec)
     rows = read_table(units)
     aims = rows if targets is None else read_table(targets)
     begun = _open(spec, store) if holds_campaign(store or spec.parent / "campaign.db") else None
     known = start_from(read, begun, [rows] if targets is None else [rows, aims], spec.resolve().parent)
-    kept = out.with_suffix(".json")
     try:
         found = make_plan(
             read, known, rows, aims, size, worlds, seed=read.seed if seed is None else seed, budget=budget, kept=kept,
@@ -130,7 +157,9 @@ def design(
     take: Annotated[
         int | None, typer.Option(help="Experiment on so many of the rows, drawn at random by the spec's seed.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where to write the units with their actions.")] = Path("assignments.csv"),
+    out: Annotated[
+        Path, typer.Option(parser=output, help="Where to write the units with their actions: .csv, .xlsx or .parquet.")
+    ] = Path("assignments.csv"),
     pin: Annotated[list[str] | None, typer.Option(help="UNIT=ACTION: decide it yourself, redesign the rest.")] = None,
     reject: Annotated[list[str] | None, typer.Option(help="UNIT: refuse its action, redesign the rest.")] = None,
     spec: Spec = DEFAULT,
@@ -140,8 +169,9 @@ def design(
     from cobed.campaign.tables import read_table, write_table
     from cobed.progress import ConsoleReporter
 
-    campaign = _open(spec, store, create=True)
+    _check_outputs([out], spec, store, {"the table of units": units, "the table of targets": targets})
     rows = read_table(units)
+    campaign = _open(spec, store, create=True)
     rows = rows if take is None else rows.sample(take, campaign.spec.seed)
     before = campaign.rounds()
     if pin:
@@ -187,13 +217,16 @@ def observe(
 @app.command()
 def deploy(
     targets: Annotated[Path, typer.Argument(help="The units to act on, one row each.")],
-    out: Annotated[Path, typer.Option(help="Where to write them with their actions.")] = Path("policy.csv"),
+    out: Annotated[
+        Path, typer.Option(parser=output, help="Where to write them with their actions: .csv, .xlsx or .parquet.")
+    ] = Path("policy.csv"),
     spec: Spec = DEFAULT,
     store: Place = None,
 ) -> None:
     """Choose the best action for each unit, by everything learned so far."""
     from cobed.campaign.tables import write_table
 
+    _check_outputs([out], spec, store, {"the table of targets": targets})
     campaign = _open(spec, store)
     frame = campaign.deploy(targets)
     write_table(frame, out)
@@ -212,13 +245,14 @@ def deploy(
 
 @app.command()
 def report(
-    out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(parser=output, help="Where to write the page.")] = Path("report.html"),
     spec: Spec = DEFAULT,
     store: Place = None,
 ) -> None:
     """Write one page for everybody: what was tried, what was learned, what to deploy where, how sure."""
     from cobed.report.campaign import write_report
 
+    _check_outputs([out], spec, store, {}, tables=False)
     print(f"Report: {write_report(_open(spec, store), out).resolve()}")
 
 
@@ -234,13 +268,16 @@ def status(spec: Spec = DEFAULT, store: Place = None) -> None:
 
 @app.command()
 def export(
-    out: Annotated[Path, typer.Option(help="Where to write it: .csv or .parquet.")] = Path("campaign.csv"),
+    out: Annotated[Path, typer.Option(parser=output, help="Where to write it: .csv, .xlsx or .parquet.")] = Path(
+        "campaign.csv"
+    ),
     spec: Spec = DEFAULT,
     store: Place = None,
 ) -> None:
     """Write everything as one table: each unit of each round, its context, its action and what came back."""
     from cobed.campaign.tables import write_table
 
+    _check_outputs([out], spec, store, {})
     frame = _open(spec, store).export()
     print(f"{len(frame)} row(s) in {write_table(frame, out)}.")
 
@@ -250,6 +287,10 @@ def _open(spec: Path, store: str | None, *, create: bool = False) -> "Campaign":
     from cobed.campaign.campaign import Campaign
     from cobed.campaign.store import holds_campaign
 
+    if store == "":
+        raise StorageError(
+            "--store is empty. Leave it out for campaign.db beside the spec, or name a file or database."
+        )
     place = store or spec.parent / "campaign.db"
     if holds_campaign(place):
         return Campaign.open(place, spec)

@@ -11,6 +11,8 @@ import pandas as pd
 from cobed.budget import find_budget
 from cobed.campaign.simulated import EMAILS, SPEC, customers, rates_of, visit_rates
 from cobed.cli import campaign
+from cobed.errors import StorageError
+from cobed.storage import make_folder
 
 NUM_CUSTOMERS, NUM_OTHERS = 300, 10_000
 
@@ -19,7 +21,6 @@ def run(out: Path, seed: int, budget: str) -> None:
     """Make up the tables and the spec, then give the commands one after the other."""
     find_budget(budget)
     folder = _free(out)
-    folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
     units, others = customers(rng, NUM_CUSTOMERS), customers(rng, NUM_OTHERS, NUM_CUSTOMERS + 1)
     print(
@@ -65,6 +66,14 @@ def _tell_truth(table: pd.DataFrame, policy: list[str]) -> None:
 
 
 def _free(out: Path) -> Path:
-    """The folder, or the next one without a campaign in it: nobody's work is written over."""
-    names = [out, *(out.with_name(f"{out.name}-{number}") for number in range(2, 1_000))]
-    return next(name for name in names if not name.exists() or not any(name.iterdir()))
+    """The folder, or the next one that holds nothing: nobody's work is written over."""
+    out = out.resolve()
+    for name in [out, *(out.with_name(f"{out.name}-{number}") for number in range(2, 1_000))]:
+        if name.is_dir() and any(name.iterdir()):
+            continue
+        try:
+            return make_folder(name)
+        except StorageError:
+            if not name.exists():
+                raise
+    raise StorageError(f"{out} and 998 folders like it are taken. Give another --out.")

@@ -16,7 +16,7 @@ from cobed.errors import StorageError
 from cobed.information import Estimate
 from cobed.problem import Problem
 from cobed.spaces import label_columns
-from cobed.storage import write_whole
+from cobed.storage import check_output, write_output
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,9 +78,11 @@ class DesignResult:
         return pd.DataFrame({**columns, **label_columns(self.labels)})
 
     def save(self, path: str | Path) -> Path:
-        """Write `path`.json and `path`.npz, each whole or not at all. Returns the JSON's path."""
+        """Write `path`.json and `path`.npz, each whole or not at all, over nothing that `save` did not write. Returns
+        the JSON's path."""
         path = Path(path).with_suffix(".json")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        for output in (path, path.with_suffix(".npz")):
+            check_output(output)
         arrays = {"actions": self.actions, "contexts": self.contexts}
         for i, start in enumerate(self.starts):
             arrays[f"history{i}"], arrays[f"actions{i}"] = start.history, start.actions
@@ -101,8 +103,8 @@ class DesignResult:
             "warnings": self.warnings,
             "settings": self.settings,
         }
-        write_whole(path.with_suffix(".npz"), lambda file: np.savez(file, **arrays))  # pyright: ignore[reportArgumentType]
-        write_whole(path, lambda file: file.write(json.dumps(document, indent=1).encode()))
+        write_output(path.with_suffix(".npz"), lambda file: np.savez(file, **arrays))  # pyright: ignore[reportArgumentType]
+        write_output(path, lambda file: file.write(json.dumps(document, indent=1).encode()))
         return path
 
     @classmethod

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from cobed.storage import write_whole
+from cobed.storage import write_output
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,11 +50,8 @@ class Page:
 
     def write(self, path: str | Path) -> Path:
         """The page with its own copy of plotly.js, whole or not at all."""
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
         document = (
             f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(self.title)}</title>'
             f"<style>{STYLE}</style><script>{get_plotlyjs()}</script></head><body>{''.join(self._blocks)}</body></html>"
         )
-        write_whole(path, lambda file: file.write(document.encode()))
-        return path
+        return write_output(path, lambda file: file.write(document.encode("utf-8", "replace")))

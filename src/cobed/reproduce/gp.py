@@ -23,7 +23,7 @@ from cobed.problem import Problem
 from cobed.reproduce.gp_report import make_page, verdicts
 from cobed.reproduce.study import Effort, Folder, Part, Record
 from cobed.spaces import Box
-from cobed.storage import write_whole
+from cobed.storage import write_output
 
 Kind = Literal["confounded", "random"]
 KINDS: tuple[Kind, ...] = ("confounded", "random")
@@ -139,6 +139,6 @@ def make_parts(budget: str, effort: Effort, num_seeds: int) -> list[Part]:
 def write_report(folder: Folder, records: list[Record]) -> Path:
     """report.html, and the comparisons that matter as plain text in findings.txt."""
     text = "\n".join(verdicts(records)) + "\n"
-    write_whole(folder.path / "findings.txt", lambda file: file.write(text.encode()))
+    write_output(folder.path / "findings.txt", lambda file: file.write(text.encode()))
     observed = {kind: observational_data(kind, seed=0) for kind in KINDS}
     return make_page(folder, records, observed).write(folder.path / "report.html")

@@ -29,7 +29,7 @@ from cobed.models import AbstractModel
 from cobed.problem import Problem
 from cobed.progress import Progress, Reporter, within
 from cobed.reproduce.protocol import paper_scores
-from cobed.storage import write_whole
+from cobed.storage import check_output, make_folder, write_output, write_whole
 from cobed.types import Array, Key
 
 METRICS = ("mse_m", "mse_a", "hit_rate", "regret")
@@ -141,7 +141,9 @@ class Folder:
     def __init__(self, path: Path, experiment: str, budget: str, effort: Effort):
         self.path, self.experiment, self.budget = Path(path), experiment, budget
         self.fingerprint = hashlib.sha256(repr((experiment, effort, __version__)).encode()).hexdigest()
-        (self.path / "parts").mkdir(parents=True, exist_ok=True)
+        for name in ("results.json", "report.html", "findings.txt"):
+            check_output(self.path / name)
+        make_folder(self.path / "parts")
 
     def checkpoint(self, part: Part) -> Path:
         return self.path / "checkpoints" / part.slug
@@ -197,8 +199,7 @@ class Folder:
             "rows": [row for record in records for row in record.rows()],
         }
         path = self.path / "results.json"
-        write_whole(path, lambda file: file.write(json.dumps(document, indent=1).encode()))
-        return path
+        return write_output(path, lambda file: file.write(json.dumps(document, indent=1).encode()))
 
     def _file(self, part: Part) -> Path:
         return self.path / "parts" / f"{part.slug}.npz"
