@@ -250,9 +250,9 @@ def test_late_corrected_and_repeated_outcomes(start):
     assert campaign.add_outcomes(partial).duplicate
     receipt = campaign.add_outcomes(outcomes(assigned, values=[41.0, 42.0, 43.0, 44.5]))
     assert (receipt.added, receipt.corrected, receipt.unchanged) == (2, 1, 1)
-    # A table told before does not undo a correction made since.
-    assert campaign.add_outcomes(partial).duplicate
-    assert campaign.export()["amount"].tolist() == [41.0, 42.0, 43.0, 44.5]
+    # A table that comes again counts again: the last word is the user's.
+    assert campaign.add_outcomes(partial).corrected == 1
+    assert campaign.export()["amount"].tolist() == [41.0, 42.0, 43.0, 44.0]
 
 
 def test_an_outcome_of_another_action_counts_for_what_was_done(start):

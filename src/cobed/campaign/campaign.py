@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from cobed.campaign import store as kept
+from cobed.campaign import records as kept
 from cobed.campaign.constraints import Forbids, forbidden_at
+from cobed.campaign.database import DAMAGED
 from cobed.campaign.encoding import (
     Encoding,
     action_vectors,
@@ -22,12 +23,13 @@ from cobed.campaign.encoding import (
     read_actions,
     rows_of,
 )
-from cobed.campaign.observe import Receipt, add_outcomes
+from cobed.campaign.observe import Receipt, Withdrawal, add_outcomes, withdraw_units, withdraw_upload
+from cobed.campaign.records import Assignment, Round
 from cobed.campaign.spec import CampaignSpec, changed_sections, parse_spec, read_spec, spec_hash
-from cobed.campaign.store import Assignment, Round, Store
+from cobed.campaign.store import Store
 from cobed.campaign.summary import Status, where
 from cobed.campaign.tables import Complaints, Table, read_table
-from cobed.errors import CampaignError, SpecError, TableError
+from cobed.errors import CampaignError, SpecError, StorageError, TableError
 
 if TYPE_CHECKING:
     from cobed.data import Data
@@ -56,23 +58,22 @@ class Campaign:
         return cls(Store.create(store or directory / "campaign.db", values), read, directory)
 
     @classmethod
-    def open(cls, store: str | Path, spec: str | Path | None = None) -> "Campaign":
-        """An existing campaign. With `spec`, a campaign.toml changed since takes the place of the stored one."""
+    def open(cls, store: str | Path, spec: str | Path | None = None, *, reading: bool = False) -> "Campaign":
+        """An existing campaign. With `spec`, a campaign.toml changed since takes the place of the stored one.
+
+        With `reading`, it does so in memory only: opening then waits for no other process.
+        """
         opened = Store.open(store)
-        with opened.transaction() as connection:
-            text = kept.read_meta(connection)["spec"]
-            old = _parse_stored(text)
+        with opened.reading() as connection:
+            text = kept.read_meta(connection).get("spec")
+            old = _parse_stored(text, opened.label)
             if spec is None:
                 return cls(opened, old, None)
             new, new_text = read_spec(spec)
-            if spec_hash(new_text) != spec_hash(text):
-                has_data = bool(kept.read_rounds(connection))
-                changed = changed_sections(old, new)
-                if changed and has_data:
-                    raise SpecError(
-                        f"{Path(spec).name}: [{changed[0]}] was changed after the campaign in {opened.label} had begun, "
-                        "and what is stored there depends on it. Change it back, or start anew with another --store."
-                    )
+            _check_changes(connection, old, new, Path(spec).name, opened.label)
+        if new_text != text and not reading and not opened.reading_only:
+            with opened.transaction() as connection:
+                _check_changes(connection, old, new, Path(spec).name, opened.label)
                 kept.write_meta(connection, "spec", new_text)
                 kept.write_meta(connection, "spec_hash", spec_hash(new_text))
         return cls(opened, new, Path(spec).resolve().parent)
@@ -103,10 +104,10 @@ class Campaign:
             )
         # The same units, targets and wishes: the same round.
         mark = spec_hash(table.hash + aims.hash + self.spec.model_dump_json())
-        with self.store.transaction() as connection:
+        with self.store.reading() as connection:
             rounds = [r for r in kept.read_rounds(connection) if r.id > 0]
             rows = kept.read_assignments(connection, rounds[-1].id) if rounds else []
-            done = self._done(connection, rounds[-1].id) if rounds else set()
+            done = kept.done_units(connection, rounds[-1].id) if rounds else set()
         stale = bool(rounds) and rounds[-1].summary.get("stale", False)
         again = [row.unit for row in rows] == ids and (stale or not done)
         if not again or stale or rounds[-1].units_hash != mark:
@@ -173,7 +174,7 @@ class Campaign:
             if not rounds:
                 raise CampaignError("There is no round yet whose assignments could be pinned or rejected. Design one.")
             rows = {row.unit: row for row in kept.read_assignments(connection, rounds[-1].id)}
-            done = self._done(connection, rounds[-1].id)
+            done = kept.done_units(connection, rounds[-1].id)
             for unit in [*pins, *rejected]:
                 if str(unit) not in rows:
                     raise CampaignError(f"Unit {str(unit)!r} is not in round {rounds[-1].id}, the last one.")
@@ -210,24 +211,28 @@ class Campaign:
         name = None if isinstance(table, str | Path) else "outcomes"
         return add_outcomes(self.store, self.spec, read_table(table, name), round)
 
+    def withdraw(self, units: Iterable[str] = (), *, round: int | None = None, upload: int | None = None) -> Withdrawal:
+        """Take back outcomes: of single units, in `round` or the last each is in, which are then awaited again; or all
+        that one upload said, so that what counted before counts again. What was told stays in the history."""
+        names = [units] if isinstance(units, str) else [str(unit) for unit in units]
+        if upload is not None and not names and round is None:
+            return withdraw_upload(self.store, upload)
+        if upload is not None or not names:
+            raise CampaignError("Give either the units whose outcomes to withdraw, or the number of an upload.")
+        return withdraw_units(self.store, names, round)
+
     def data(self) -> "Data | None":
         """All outcomes so far in the engine's numbers; None where there are none."""
         from cobed.data import Data
 
-        with self.store.transaction() as connection:
-            encoding, outcomes = self._encoding(connection), kept.read_outcomes(connection)
-            contexts = {
-                (r.id, row.unit): row.context
-                for r in kept.read_rounds(connection)
-                for row in kept.read_assignments(connection, r.id)
-            }
-        if not outcomes or encoding is None:
+        with self.store.reading() as connection:
+            encoding, planned = self._encoding(connection), list(kept.read_planned(connection, kept.is_back))
+        back = [(place.row.context, place.outcome) for place in planned if place.outcome is not None]
+        if not back or encoding is None:
             return None
-        cells = [contexts[row.round, row.unit] for row in outcomes]
-        encoded = encode_cells(self.spec, encoding, cells)
-        return Data(
-            encoded, action_vectors(self.spec, [row.action for row in outcomes]), [row.value for row in outcomes]
-        )
+        encoded = encode_cells(self.spec, encoding, [context for context, _ in back])
+        actions = action_vectors(self.spec, [outcome.action for _, outcome in back])
+        return Data(encoded, actions, [outcome.value for _, outcome in back])
 
     def posterior(self) -> "tuple[AbstractModel, Posterior]":
         """The model and what is known about its psi after all outcomes so far."""
@@ -239,8 +244,8 @@ class Campaign:
     def _posterior(self, encoding: Encoding) -> "tuple[AbstractModel, Posterior]":
         from cobed.campaign.engine import build_model, learn
 
-        with self.store.transaction() as connection:
-            mark = (len(kept.read_outcomes(connection, history=True)), encoding.to_json())
+        with self.store.reading() as connection:
+            mark = (kept.outcomes_mark(connection), encoding.to_json())
         if self._known is None or self._known[0] != mark:
             model = build_model(self.spec, encoding, self.directory)
             self._known = (mark, *learn(self.spec, model, self.data()))
@@ -252,8 +257,8 @@ class Campaign:
         """The same rows, order and index with the best action for each, its expected outcome and how sure that is."""
         table = read_table(targets, None if isinstance(targets, str | Path) else "targets")
         frame, summary = self.policy(table)
-        with self.store.transaction() as connection:
-            kept.write_policy(connection, table.name, summary)
+        created = kept.now("microseconds")
+        self.store.write(lambda connection: kept.write_policy(connection, created, table.name, summary))
         return frame
 
     def policy(self, table: Table) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -264,8 +269,9 @@ class Campaign:
         names = ["expected", "low", "high", "p_best"]
         self._check_free(table, [*self.spec.action.columns, *names])
         table.ids(self.spec.units.id)
-        with self.store.transaction() as connection:
-            encoding = self._encoding(connection) if kept.read_outcomes(connection) else None
+        with self.store.reading() as connection:
+            has_outcomes = any(r.num_outcomes for r in kept.read_rounds(connection))
+            encoding = self._encoding(connection) if has_outcomes else None
         if encoding is None:
             raise CampaignError(
                 "No outcome has come back yet, so there is nothing to deploy by. Add outcomes with `cobed observe`."
@@ -289,60 +295,61 @@ class Campaign:
 
     def status(self) -> Status:
         """Rounds, outcomes and policies so far."""
-        with self.store.transaction() as connection:
-            rounds, outcomes = kept.read_rounds(connection), kept.read_outcomes(connection)
-            counts = {r.id: len(kept.read_assignments(connection, r.id)) for r in rounds}
-            num_policies = len(kept.read_policies(connection))
-        back = Counter(row.round for row in outcomes)
+        with self.store.reading() as connection:
+            rounds, num_policies = kept.read_rounds(connection), kept.count_policies(connection)
         table = pd.DataFrame(
             {
                 "round": [r.id for r in rounds],
                 "what": ["history" if r.id == 0 else "designed" for r in rounds],
                 "created": [r.created for r in rounds],
-                "units": [counts[r.id] for r in rounds],
-                "outcomes": [back[r.id] for r in rounds],
-                "waiting": [counts[r.id] - back[r.id] for r in rounds],
+                "units": [r.num_units for r in rounds],
+                "outcomes": [r.num_outcomes for r in rounds],
+                "waiting": [r.num_waiting for r in rounds],
             }
         )
-        num_waiting = sum(counts.values()) - len(outcomes)
-        return Status(self.spec.name, table, len(outcomes), num_waiting, num_policies)
+        num_outcomes, num_waiting = (sum(table[name].tolist()) for name in ("outcomes", "waiting"))
+        return Status(self.spec.name, table, num_outcomes, num_waiting, num_policies)
+
+    def uploads(self) -> pd.DataFrame:
+        """Every table of outcomes and every withdrawal: its number, what it was, how many rows it changed."""
+        names = ["upload", "name", "created", "round", "rows", "withdrawn"]
+        with self.store.reading() as connection:
+            found = [{**row, "upload": row["id"]} for row in kept.read_uploads(connection)]
+        return pd.DataFrame({name: [row[name] for row in found] for name in names}, dtype=object)
 
     def export(self) -> pd.DataFrame:
         """Everything as one table: a row for each unit of each round, with its context, what was planned and what came back."""
-        with self.store.transaction() as connection:
-            outcomes = {(row.round, row.unit): row for row in kept.read_outcomes(connection)}
-            records = []
-            for r in kept.read_rounds(connection):
-                for row in kept.read_assignments(connection, r.id):
-                    back = outcomes.get((r.id, row.unit))
-                    given = back.action if back else row.action
-                    columns = {name: value[0] for name, value in self._action_columns([given]).items()}
-                    records.append(
-                        {
-                            "round": r.id,
-                            self.spec.units.id: row.unit,
-                            **row.context,
-                            **columns,
-                            "state": row.state,
-                            "as_planned": back is None or back.action == row.action,
-                            self.spec.outcome.column: back.value if back else None,
-                        }
-                    )
+        records = []
+        with self.store.reading() as connection:
+            for number, row, back in kept.read_planned(connection):
+                given = back.action if back else row.action
+                columns = {name: value[0] for name, value in self._action_columns([given]).items()}
+                records.append(
+                    {
+                        "round": number,
+                        self.spec.units.id: row.unit,
+                        **row.context,
+                        **columns,
+                        "state": row.state,
+                        "as_planned": back is None or back.action == row.action,
+                        self.spec.outcome.column: back.value if back else None,
+                    }
+                )
         return pd.DataFrame(records)
 
     def policies(self) -> list[dict[str, Any]]:
         """What was deployed so far: counts, expected rewards and gains."""
-        with self.store.transaction() as connection:
+        with self.store.reading() as connection:
             return kept.read_policies(connection)
 
     def encoding(self) -> Encoding | None:
         """How contexts become numbers; None before the first table."""
-        with self.store.transaction() as connection:
+        with self.store.reading() as connection:
             return self._encoding(connection)
 
     def rounds(self) -> list[Round]:
         """All rounds with their summaries, history as round 0."""
-        with self.store.transaction() as connection:
+        with self.store.reading() as connection:
             return kept.read_rounds(connection)
 
     # Small things.
@@ -354,9 +361,6 @@ class Campaign:
     def _keep_encoding(self, connection: Any, encoding: Encoding) -> None:
         if self._encoding(connection) is None:
             kept.write_meta(connection, "encoding", encoding.to_json())
-
-    def _done(self, connection: Any, round: int) -> set[str]:
-        return {row.unit for row in kept.read_outcomes(connection) if row.round == round}
 
     def _action_columns(self, words: list[Any]) -> dict[str, Any]:
         if self.spec.action.options is not None:
@@ -371,7 +375,20 @@ class Campaign:
                 )
 
 
-def _parse_stored(text: str) -> CampaignSpec:
-    return (
-        CampaignSpec.model_validate(json.loads(text)) if text.startswith("{") else parse_spec(text, "the stored spec")
-    )
+def _parse_stored(text: str | None, label: str) -> CampaignSpec:
+    try:
+        if (text or "").startswith("{"):
+            return CampaignSpec.model_validate(json.loads(text or ""))
+        return parse_spec(text or "", "the stored spec")
+    except (ValueError, RecursionError, SpecError) as error:
+        raise StorageError(f"{label}: the stored campaign.toml cannot be read: {error} {DAMAGED}") from error
+
+
+def _check_changes(connection: Any, old: CampaignSpec, new: CampaignSpec, name: str, label: str) -> None:
+    """Raise where the new spec differs in what the stored rows depend on."""
+    changed = changed_sections(old, new)
+    if changed and kept.read_rounds(connection):
+        raise SpecError(
+            f"{name}: [{changed[0]}] was changed after the campaign in {label} had begun, and what is stored there depends "
+            "on it. Change it back, or start anew with another --store."
+        )

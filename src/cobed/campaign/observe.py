@@ -1,11 +1,12 @@
-"""Outcomes that come back: matched to the round that planned them, kept with everything told before."""
+"""Outcomes that come back: matched to the round that planned them, kept with everything told before. And withdrawals."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from cobed.campaign import store as kept
+from cobed.campaign import records as kept
 from cobed.campaign.encoding import (
     Encoding,
     encode_contexts,
@@ -14,8 +15,9 @@ from cobed.campaign.encoding import (
     read_outcomes,
     rows_of,
 )
+from cobed.campaign.records import Assignment, Outcome, Planned, Round
 from cobed.campaign.spec import CampaignSpec
-from cobed.campaign.store import Assignment, Outcome, Round, Store
+from cobed.campaign.store import Store
 from cobed.campaign.tables import Complaints, Table
 from cobed.errors import CampaignError
 
@@ -51,52 +53,61 @@ def add_outcomes(store: Store, spec: CampaignSpec, table: Table, round: int | No
     complaints.tell()
     back = ~np.isnan(values)
     with store.transaction() as connection:
-        upload = kept.write_upload(connection, table.hash, _kind(round), table.name)
-        if upload is None:
-            return Receipt(duplicate=True)
-        planned = _planned(connection, round)
-        known = np.array([unit in planned for unit in ids], bool)
-        unplanned = np.flatnonzero(back & ~known)
+        planned = _planned(connection, round, ids[back].tolist())
+        seen = kept.rounds_of_hash(connection, table.hash)
+        if round is None and seen is not None:
+            _check_meaning(table, seen, planned)
+        last = {unit: found[-1] for unit, found in planned.items()}
+        unplanned = np.flatnonzero(back & ~np.array([unit in last for unit in ids], bool))
         if len(unplanned):
-            rows = _history(connection, spec, table, ids, given, unplanned, round)
-            planned |= {row.unit: (0, row.action) for row in rows}
-        current = {(row.round, row.unit): row for row in kept.read_outcomes(connection)}
+            made = _history(connection, spec, table, ids, given, unplanned, round)
+            last |= {row.unit: Planned(0, row, None) for row in made}
         new: list[Outcome] = []
         counts = dict.fromkeys(("added", "corrected", "unchanged", "unplanned", "other_action"), 0)
         for place in np.flatnonzero(back):
-            number, action = planned[ids[place]]
-            told = Outcome(
-                number, ids[place], float(values[place]), given[place] if given[place] is not None else action
-            )
-            before = current.get((number, told.unit))
+            number, row, before = last[ids[place]]
+            # A table that says nothing of the action leaves what was told of it before.
+            action = (before or row).action if given[place] is None else given[place]
+            told = Outcome(number, row.unit, float(values[place]), action)
             if before == told:
                 counts["unchanged"] += 1
                 continue
             counts["added" if before is None else "corrected"] += 1
             counts["unplanned"] += number == 0
-            counts["other_action"] += told.action != action
+            counts["other_action"] += action != row.action
             new.append(told)
+        if seen is not None and not new:
+            return Receipt(duplicate=True)
+        upload = kept.write_upload(connection, table.hash, table.name, round)
         kept.write_outcomes(connection, new, upload)
     return Receipt(**counts, waiting=int((~back).sum()))
-
-
-def _kind(round: int | None) -> str:
-    return "outcomes" if round is None else f"outcomes of round {round}"
 
 
 def _has_actions(spec: CampaignSpec, table: Table) -> bool:
     return all(column in table.frame.columns for column in spec.action.columns)
 
 
-def _planned(connection: Any, round: int | None) -> dict[str, tuple[int, Any]]:
-    """For each unit the round its outcome belongs to, the last it is in, and the action planned there."""
+def _planned(connection: Any, round: int | None, units: list[str]) -> dict[str, list[Planned]]:
+    """For each of these units the rounds it is in, the last one last; of one round alone where it is given."""
     numbers = [r.id for r in kept.read_rounds(connection)]
     if round is not None and round not in numbers:
         raise CampaignError(f"There is no round {round}. Rounds so far: {', '.join(map(str, numbers)) or 'none'}.")
-    found: dict[str, tuple[int, Any]] = {}
-    for number in numbers if round is None else [round]:
-        found |= {row.unit: (number, row.action) for row in kept.read_assignments(connection, number)}
+    found: dict[str, list[Planned]] = {}
+    for planned in sorted(kept.read_units(connection, units, round), key=lambda planned: planned.round):
+        found.setdefault(planned.row.unit, []).append(planned)
     return found
+
+
+def _check_meaning(table: Table, seen: set[int], planned: dict[str, list[Planned]]) -> None:
+    """A table taken for one round may come again, or be what came back of a later round by chance: only the user knows."""
+    for unit, found in planned.items():
+        earlier = [place.round for place in found[:-1] if place.round in seen]
+        if earlier and found[-1].outcome is None and found[-1].round not in seen:
+            raise CampaignError(
+                f"{table.name} was taken before, for round {earlier[-1]}. Unit {unit!r} is in round {found[-1].round} too, "
+                f"and has no outcome there yet. The same table once more: --round {earlier[-1]}, which changes nothing. "
+                f"What came back of round {found[-1].round}, which happens to be the same: --round {found[-1].round}."
+            )
 
 
 def _history(
@@ -132,3 +143,51 @@ def _history(
     ]
     kept.write_round(connection, Round(0, kept.now(), "", spec.seed, 1, {"method": "history"}), made)
     return made
+
+
+@dataclasses.dataclass(frozen=True)
+class Withdrawal:
+    """What a withdrawal changed."""
+
+    withdrawn: int  # units without an outcome now
+    restored: int = 0  # units whose outcome from before counts again
+    unchanged: int = 0  # units for which something told since counts
+
+    def __str__(self) -> str:
+        parts = [f"{self.withdrawn} outcome(s) withdrawn"]
+        parts += [f"{self.restored} as they were before"] if self.restored else []
+        parts += [f"{self.unchanged} told anew since and kept"] if self.unchanged else []
+        return ", ".join(parts) + "."
+
+
+def withdraw_units(store: Store, units: Sequence[str], round: int | None = None) -> Withdrawal:
+    """Take back the outcomes of single units, each in the last round it is in: they are awaited again."""
+    with store.transaction() as connection:
+        planned = _planned(connection, round, list(units))
+        rows: list[Outcome] = []
+        for unit in dict.fromkeys(units):
+            found = planned.get(unit)
+            if found is None:
+                where = "no round" if round is None else f"not in round {round}"
+                raise CampaignError(f"Unit {unit!r} is {'in ' if round is None else ''}{where}. Nothing was withdrawn.")
+            number, row, outcome = found[-1]
+            if outcome is None:
+                others = [place.round for place in found if place.outcome is not None]
+                advice = f" It has one in round {others[-1]}: --round {others[-1]}." if others else ""
+                raise CampaignError(f"Unit {unit!r} has no outcome in round {number}.{advice} Nothing was withdrawn.")
+            rows.append(Outcome(number, row.unit, None, outcome.action))
+        upload = kept.write_upload(connection, "", "withdrawal", round, "withdrawal")
+        kept.write_outcomes(connection, rows, upload)
+    return Withdrawal(len(rows))
+
+
+def withdraw_upload(store: Store, upload: int) -> Withdrawal:
+    """Take back all that one upload said: what counted before it counts again. Also of a withdrawal."""
+    with store.transaction() as connection:
+        found = {row["id"]: row for row in kept.read_uploads(connection)}
+        if upload not in found:
+            known = f"Numbers so far: 1 to {max(found)}." if found else "There is none yet."
+            raise CampaignError(f"There is no upload {upload}. {known} `cobed status --uploads` lists them.")
+        if found[upload]["withdrawn"] is not None:
+            raise CampaignError(f"Upload {upload} was withdrawn already, on {found[upload]['withdrawn'][:10]}.")
+        return Withdrawal(*kept.withdraw_upload(connection, upload))

@@ -10,8 +10,8 @@ from cobed.budget import Budget
 from cobed.campaign.constraints import Forbids, repair_numbers, repair_options, round_rule
 from cobed.campaign.encoding import action_vectors, action_words
 from cobed.campaign.engine import Batch, candidate_actions, design_batch, mean_rewards, resampled
+from cobed.campaign.records import Assignment
 from cobed.campaign.spec import CampaignSpec
-from cobed.campaign.store import Assignment
 from cobed.inference.base import Posterior
 from cobed.models.base import AbstractModel
 from cobed.progress import Reporter

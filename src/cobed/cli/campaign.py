@@ -131,7 +131,7 @@ def plan(
     read, _ = read_spec(spec)
     rows = read_table(units)
     aims = rows if targets is None else read_table(targets)
-    begun = _open(spec, store) if holds_campaign(store or spec.parent / "campaign.db") else None
+    begun = _open(spec, store, reading=True) if holds_campaign(_place(spec, store)) else None
     known = start_from(read, begun, [rows] if targets is None else [rows, aims], spec.resolve().parent)
     try:
         found = make_plan(
@@ -253,17 +253,44 @@ def report(
     from cobed.report.campaign import write_report
 
     _check_outputs([out], spec, store, {}, tables=False)
-    print(f"Report: {write_report(_open(spec, store), out).resolve()}")
+    print(f"Report: {write_report(_open(spec, store, reading=True), out).resolve()}")
 
 
 @app.command()
-def status(spec: Spec = DEFAULT, store: Place = None) -> None:
+def withdraw(
+    units: Annotated[list[str] | None, typer.Argument(help="Units whose outcome was a mistake.")] = None,
+    round: Annotated[int | None, typer.Option(help="The round of these outcomes. By default each unit's last.")] = None,
+    upload: Annotated[
+        int | None, typer.Option(help="All of one upload: its number in `cobed status --uploads`.")
+    ] = None,
+    spec: Spec = DEFAULT,
+    store: Place = None,
+) -> None:
+    """Take back outcomes: of single units, or all that one table brought. What was told stays in the history."""
+    campaign = _open(spec, store)
+    print(campaign.withdraw(units or [], round=round, upload=upload))
+    status = campaign.status()
+    print(f"{status.num_outcomes} outcome(s) in all, {status.num_waiting} awaited.")
+
+
+@app.command()
+def status(
+    uploads: Annotated[
+        bool, typer.Option("--uploads", help="List the tables of outcomes and withdrawals too.")
+    ] = False,
+    spec: Spec = DEFAULT,
+    store: Place = None,
+) -> None:
     """Say where the campaign stands."""
-    found = _open(spec, store).status()
+    campaign = _open(spec, store, reading=True)
+    found = campaign.status()
     print(
         f"{found.name}: {found.num_outcomes} outcome(s), {found.num_waiting} awaited, {found.num_policies} deployment(s)."
     )
     print(found.rounds.to_string(index=False) if len(found.rounds) else "No round yet.")
+    if uploads:
+        table = campaign.uploads().fillna("")
+        print(table.to_string(index=False) if len(table) else "No upload yet.")
 
 
 @app.command()
@@ -278,25 +305,33 @@ def export(
     from cobed.campaign.tables import write_table
 
     _check_outputs([out], spec, store, {})
-    frame = _open(spec, store).export()
+    frame = _open(spec, store, reading=True).export()
     print(f"{len(frame)} row(s) in {write_table(frame, out)}.")
 
 
-def _open(spec: Path, store: str | None, *, create: bool = False) -> "Campaign":
+def _place(spec: Path, store: str | None) -> str | Path:
+    return spec.parent / "campaign.db" if store is None else store
+
+
+def _open(spec: Path, store: str | None, *, create: bool = False, reading: bool = False) -> "Campaign":
     """The campaign of a spec, with the spec as it is now; begun where there is none and `create` allows it."""
     from cobed.campaign.campaign import Campaign
+    from cobed.campaign.database import printable
     from cobed.campaign.store import holds_campaign
 
-    if store == "":
+    place = _place(spec, store)
+    if create and not holds_campaign(place):
+        try:
+            return Campaign.create(spec, place)
+        except StorageError:
+            # Another process may have begun it at the same time.
+            if not holds_campaign(place):
+                raise
+    elif not holds_campaign(place):
         raise StorageError(
-            "--store is empty. Leave it out for campaign.db beside the spec, or name a file or database."
+            f"There is no campaign in {printable(place)} yet. `cobed design` or `cobed observe` starts one."
         )
-    place = store or spec.parent / "campaign.db"
-    if holds_campaign(place):
-        return Campaign.open(place, spec)
-    if not create:
-        raise StorageError(f"There is no campaign in {place} yet. `cobed design` or `cobed observe` starts one.")
-    return Campaign.create(spec, place)
+    return Campaign.open(place, spec, reading=reading)
 
 
 def _pair(text: str, campaign: "Campaign") -> tuple[str, object]:

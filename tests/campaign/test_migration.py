@@ -1,0 +1,157 @@
+"""Stores of version 0.1.0, as it wrote them, open in this version."""
+
+import json
+import sqlite3
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from cobed.campaign import records, schema
+from cobed.campaign.campaign import Campaign
+from cobed.campaign.records import Outcome
+from cobed.campaign.store import Store
+from cobed.errors import StorageError
+
+SPEC = """name = "spring"
+[units]
+id = "customer"
+[context]
+new = "binary"
+[action]
+column = "offer"
+options = ["none", "5%"]
+[outcome]
+column = "visit"
+likelihood = "bernoulli"
+"""
+TABLES = """
+CREATE TABLE meta ("key" TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY ("key"));
+CREATE TABLE policies (
+    id {serial} NOT NULL, created TEXT NOT NULL, name TEXT NOT NULL, summary TEXT NOT NULL, PRIMARY KEY (id));
+CREATE TABLE rounds (
+    id INTEGER NOT NULL, created TEXT NOT NULL, units_hash TEXT NOT NULL, seed INTEGER NOT NULL, version INTEGER NOT NULL,
+    summary TEXT NOT NULL, PRIMARY KEY (id));
+CREATE TABLE uploads (
+    id {serial} NOT NULL, hash TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, created TEXT NOT NULL,
+    PRIMARY KEY (id), UNIQUE (hash, kind));
+CREATE TABLE assignments (
+    round INTEGER NOT NULL, unit TEXT NOT NULL, position INTEGER NOT NULL, context TEXT NOT NULL, action TEXT NOT NULL,
+    state TEXT NOT NULL, rejected TEXT NOT NULL, PRIMARY KEY (round, unit), FOREIGN KEY(round) REFERENCES rounds (id));
+CREATE TABLE outcomes (
+    id {serial} NOT NULL, round INTEGER NOT NULL, unit TEXT NOT NULL, value {float} NOT NULL, action TEXT NOT NULL,
+    upload INTEGER NOT NULL, created TEXT NOT NULL, PRIMARY KEY (id),
+    FOREIGN KEY(round, unit) REFERENCES assignments (round, unit), FOREIGN KEY(upload) REFERENCES uploads (id));
+"""
+ROWS = [
+    ("meta", [("schema", "1"), ("cobed", "0.1.0"), ("spec", SPEC), ("encoding", '{"scales": {}, "levels": {}}')]),
+    ("rounds", [(0, "t0", "", 0, 1, '{"method": "history"}'), (1, "t1", "h", 1001, 2, '{"stale": true}')]),
+    ("uploads (hash, kind, name, created)", [
+        ("aa", "outcomes", "history.csv", "t0"), ("bb", "outcomes of round 1", "first.csv", "t1"),
+        ("cc", "outcomes", "corrected.csv", "t2"),
+    ]),
+    ("assignments", [
+        (0, "h1", 0, '{"new": 1.0}', '"none"', "unplanned", "[]"),
+        (1, "a", 0, '{"new": 0.0}', '"5%"', "planned", "[]"),
+        (1, "b", 1, '{"new": 1.0}', '"none"', "pinned", '["5%"]'),
+    ]),
+    ("outcomes (round, unit, value, action, upload, created)", [
+        (0, "h1", 1.0, '"none"', 1, "t0"), (1, "a", 0.0, '"5%"', 2, "t1"), (1, "a", 1.0, '"none"', 3, "t2"),
+    ]),
+    ("policies (created, name, summary)", [("t3", "region.csv", '{"rows": 2}')]),
+]  # fmt: skip
+
+
+def write_version_1(url):
+    """The database as 0.1.0 left it, without the help of this version."""
+    server = url.startswith("postgresql")
+    connection = psycopg.connect(url) if server else sqlite3.connect(url.removeprefix("sqlite:///"))
+    if not server:
+        connection.execute("PRAGMA journal_mode = WAL")
+    kinds = {"serial": "SERIAL" if server else "INTEGER", "float": "FLOAT(53)" if server else "FLOAT"}
+    for statement in TABLES.format(**kinds).split(";")[:-1]:
+        connection.execute(statement)
+    for table, rows in ROWS:
+        for row in rows:
+            marks = ", ".join(["%s" if server else "?"] * len(row))
+            connection.execute(f"INSERT INTO {table} VALUES ({marks})", row)
+    connection.commit()
+    connection.close()
+
+
+def test_a_store_of_version_0_1_0_opens_with_all_that_was_in_it(store_url):
+    write_version_1(store_url)
+    campaign = Campaign.open(store_url)
+    status = campaign.status()
+    assert status.rounds[["round", "units", "outcomes", "waiting"]].values.tolist() == [[0, 1, 1, 0], [1, 2, 1, 1]]
+    assert (status.num_outcomes, status.num_waiting, status.num_policies) == (2, 1, 1)
+    table = campaign.export().set_index("customer")
+    assert table["offer"].to_dict() == {"h1": "none", "a": "none", "b": "none"}
+    assert table["visit"].dropna().to_dict() == {"h1": 1.0, "a": 1.0}
+    assert campaign.rounds()[1].summary == {"stale": True}
+    assert campaign.uploads()[["name", "round", "rows"]].values.tolist() == [
+        ["history.csv", None, 1], ["first.csv", 1, 1], ["corrected.csv", None, 1],
+    ]  # fmt: skip
+    with campaign.store.reading() as connection:
+        assert [row.value for row in records.read_outcomes(connection, history=True)] == [1.0, 0.0, 1.0]
+        assert records.read_assignments(connection, 1)[1].rejected == ("5%",)
+    campaign.close()
+
+
+def test_a_migrated_store_takes_outcomes_and_withdrawals(store_url, tmp_path):
+    write_version_1(store_url)
+    campaign = Campaign.open(store_url)
+    (tmp_path / "late.csv").write_text("customer,visit\na,1\nb,0\n")
+    receipt = campaign.add_outcomes(tmp_path / "late.csv")
+    assert (receipt.added, receipt.unchanged) == (1, 1)
+    assert campaign.uploads()["upload"].tolist() == [1, 2, 3, 4]
+    assert campaign.withdraw(upload=3).restored == 1
+    assert campaign.withdraw(["b"]).withdrawn == 1
+    assert campaign.export().set_index("customer")["visit"].dropna().to_dict() == {"h1": 1.0, "a": 0.0}
+    campaign.close()
+
+
+def test_a_migrated_store_has_the_tables_of_a_new_one(store_url):
+    def shape(engine):
+        inspector = sa.inspect(engine)
+        return {
+            name: (
+                sorted((c["name"], str(c["type"]), c["nullable"]) for c in inspector.get_columns(name)),
+                sorted((i["name"], tuple(i["column_names"]), bool(i["unique"])) for i in inspector.get_indexes(name)),
+                sorted(tuple(key["constrained_columns"]) for key in inspector.get_foreign_keys(name)),
+                inspector.get_pk_constraint(name)["constrained_columns"],
+                inspector.get_unique_constraints(name),
+            )
+            for name in sorted(inspector.get_table_names())
+        }
+
+    write_version_1(store_url)
+    store = Store.open(store_url)
+    found = shape(store.engine)
+    with store.transaction() as connection:
+        schema.metadata.drop_all(connection)
+        schema.metadata.create_all(connection)
+    assert found == shape(store.engine)
+    store.close()
+
+
+def test_a_migration_that_fails_leaves_the_store_as_it_was(store_url, monkeypatch):
+    write_version_1(store_url)
+
+    def fail(connection):
+        schema._to_2(connection)
+        raise RuntimeError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", {1: fail})
+        with pytest.raises(RuntimeError):
+            Store.open(store_url)
+        patch.setattr(schema, "MIGRATIONS", {})
+        with pytest.raises(StorageError, match="schema 1, which this version of cobed can no longer read"):
+            Store.open(store_url)
+    store = Store.open(store_url)
+    with store.reading() as connection:
+        assert records.read_meta(connection)["schema"] == "2"
+        assert Outcome(1, "a", 1.0, "none") in records.read_outcomes(connection)
+        assert json.loads(records.read_meta(connection)["encoding"]) == {"scales": {}, "levels": {}}
+    store.close()
