@@ -55,37 +55,37 @@ def test_all_steps_are_done_and_the_history_has_one_value_each():
 def test_a_killed_ascent_resumes_to_the_same_bits(tmp_path, num_chunks):
     whole = climb()
     with pytest.raises(Killed):
-        climb(checkpoint=Checkpoint(tmp_path, "a"), on_chunk=kill_after(num_chunks))
-    resumed = climb(checkpoint=Checkpoint(tmp_path, "a"))
+        climb(checkpoint=Checkpoint(tmp_path, {"seed": "a"}), on_chunk=kill_after(num_chunks))
+    resumed = climb(checkpoint=Checkpoint(tmp_path, {"seed": "a"}))
     np.testing.assert_array_equal(whole.trainable["x"], resumed.trainable["x"])
     np.testing.assert_array_equal(whole.history, resumed.history)
 
 
 def test_a_finished_ascent_is_read_back_without_training(tmp_path):
-    first = climb(checkpoint=Checkpoint(tmp_path, "a"))
+    first = climb(checkpoint=Checkpoint(tmp_path, {"seed": "a"}))
     chunks = []
-    again = climb(checkpoint=Checkpoint(tmp_path, "a"), on_chunk=lambda *chunk: chunks.append(chunk))
+    again = climb(checkpoint=Checkpoint(tmp_path, {"seed": "a"}), on_chunk=lambda *chunk: chunks.append(chunk))
     assert chunks == []
     np.testing.assert_array_equal(first.trainable["x"], again.trainable["x"])
 
 
 def test_a_checkpoint_of_another_problem_is_refused(tmp_path):
-    climb(checkpoint=Checkpoint(tmp_path, "a"))
-    with pytest.raises(StorageError, match="another problem, budget or seed"):
-        climb(checkpoint=Checkpoint(tmp_path, "b"))
+    climb(checkpoint=Checkpoint(tmp_path, {"seed": "a"}))
+    with pytest.raises(StorageError, match="What differs: seed"):
+        climb(checkpoint=Checkpoint(tmp_path, {"seed": "b"}))
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path):
-    climb(checkpoint=Checkpoint(tmp_path, "a"))
+    climb(checkpoint=Checkpoint(tmp_path, {"seed": "a"}))
     file = tmp_path / "ascent.npz"
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(StorageError, match="cannot be read as a checkpoint"):
-        climb(checkpoint=Checkpoint(tmp_path, "a"))
+        climb(checkpoint=Checkpoint(tmp_path, {"seed": "a"}))
 
 
 def test_a_failed_write_leaves_the_last_checkpoint_whole(tmp_path, monkeypatch):
     with pytest.raises(Killed):
-        climb(checkpoint=Checkpoint(tmp_path, "a"), on_chunk=kill_after(1))
+        climb(checkpoint=Checkpoint(tmp_path, {"seed": "a"}), on_chunk=kill_after(1))
 
     def full_disk(*_, **__):
         raise OSError(28, "No space left on device")
@@ -93,8 +93,10 @@ def test_a_failed_write_leaves_the_last_checkpoint_whole(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(ascent.np, "savez", full_disk)
         with pytest.raises(OSError, match="No space left"):
-            climb(checkpoint=Checkpoint(tmp_path, "a"))
-    np.testing.assert_array_equal(climb(checkpoint=Checkpoint(tmp_path, "a")).trainable["x"], climb().trainable["x"])
+            climb(checkpoint=Checkpoint(tmp_path, {"seed": "a"}))
+    np.testing.assert_array_equal(
+        climb(checkpoint=Checkpoint(tmp_path, {"seed": "a"})).trainable["x"], climb().trainable["x"]
+    )
 
 
 def test_ctrl_c_keeps_what_was_found(monkeypatch):

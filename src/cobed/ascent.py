@@ -3,7 +3,7 @@
 import json
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ import optax
 
 from cobed.compilation import lean_jit
 from cobed.errors import AscentError, StorageError
+from cobed.identity import differences
 from cobed.storage import write_whole
 from cobed.types import Array, Float, Int, Key, PyTree
 
@@ -46,21 +47,44 @@ ChunkReport = Callable[[int, float, float, bool], None]
 
 
 class Checkpoint:
-    """Files in a directory from which an ascent resumes to the same bits. One file an ascent; written whole or not at all."""
+    """Files in a directory from which an ascent resumes to the same bits. One file an ascent; written whole or not at all.
 
-    def __init__(self, directory: str | Path, fingerprint: str):
-        self.directory = Path(directory)
-        self.fingerprint = fingerprint
+    `fingerprint` is what the numbers depend on, by named parts. A directory is for one of them.
+    """
+
+    def __init__(self, directory: str | Path, fingerprint: Mapping[str, str], prefix: str = ""):
+        self.directory, self.prefix, self.fingerprint = Path(directory), prefix, fingerprint
         self.directory.mkdir(parents=True, exist_ok=True)
+        owner = self.directory / "fingerprint.json"
+        if owner.exists() or any(self.directory.glob("*.npz")):
+            self._check(owner)
+        else:
+            document = {"schema": 2, "parts": dict(fingerprint)}
+            write_whole(owner, lambda file: file.write(json.dumps(document, indent=1).encode()))
+
+    def _check(self, owner: Path) -> None:
+        """Refuse a directory that was written for something else."""
+        advice = "Give another checkpoint directory, or delete this one."
+        try:
+            parts = dict(json.loads(owner.read_text())["parts"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StorageError(
+                f"{self.directory} holds checkpoints, but {owner.name} does not say of what ({error}): it was written by an "
+                f"earlier version of cobed or damaged. {advice}"
+            ) from error
+        if different := differences(parts, self.fingerprint):
+            raise StorageError(
+                f"{self.directory} was written for another design. What differs: {'; '.join(different)}. {advice}"
+            )
+
+    def within(self, prefix: str) -> "Checkpoint":
+        """The same directory for files whose names begin with `prefix`."""
+        return Checkpoint(self.directory, self.fingerprint, prefix)
 
     def save(self, name: str, state: AscentState, history: np.ndarray) -> None:
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(state, eqx.is_array))]
-        meta = json.dumps({"schema": 1, "fingerprint": self.fingerprint})
         arrays = {f"leaf{i}": leaf for i, leaf in enumerate(leaves)}
-        write_whole(
-            self._path(name),
-            lambda file: np.savez(file, allow_pickle=False, meta=np.array(meta), history=history, **arrays),
-        )
+        write_whole(self._path(name), lambda file: np.savez(file, allow_pickle=False, history=history, **arrays))
 
     def load(self, name: str, like: AscentState) -> tuple[AscentState, np.ndarray] | None:
         """The saved state, in the structure of `like`; None where there is none."""
@@ -69,23 +93,17 @@ class Checkpoint:
             return None
         try:
             with np.load(path, allow_pickle=False) as archive:
-                meta = json.loads(str(archive["meta"]))
-                if meta.get("fingerprint") != self.fingerprint:
-                    raise StorageError(
-                        f"{path} was written for another problem, budget or seed. "
-                        "Give another checkpoint directory, or delete this one."
-                    )
                 arrays, static = eqx.partition(like, eqx.is_array)
                 leaves, structure = jax.tree.flatten(arrays)
                 saved = [jnp.asarray(archive[f"leaf{i}"]) for i in range(len(leaves))]
                 return eqx.combine(jax.tree.unflatten(structure, saved), static), archive["history"]
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise StorageError(
                 f"{path} cannot be read as a checkpoint ({error}). Delete it to start this part again."
             ) from error
 
     def _path(self, name: str) -> Path:
-        return self.directory / f"{name}.npz"
+        return self.directory / f"{self.prefix}{name}.npz"
 
 
 def ascend(

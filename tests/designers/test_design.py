@@ -154,7 +154,7 @@ def test_a_killed_design_resumes_to_the_same_result(linear_problem, tmp_path, wh
 
 def test_a_checkpoint_of_another_seed_is_refused(linear_problem, tmp_path):
     quick(linear_problem, seed=0, checkpoint=tmp_path)
-    with pytest.raises(StorageError, match="another problem, budget or seed"):
+    with pytest.raises(StorageError, match="What differs: seed"):
         quick(linear_problem, seed=1, checkpoint=tmp_path)
 
 

@@ -6,7 +6,6 @@ targets, is the expected regret. Both designs meet the same units, worlds and no
 """
 
 import dataclasses
-import hashlib
 import json
 import time
 from pathlib import Path
@@ -18,7 +17,6 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from cobed import __version__
 from cobed.budget import Budget, find_budget
 from cobed.campaign.campaign import Campaign
 from cobed.campaign.constraints import Forbids, RoundRule, forbidden_at, round_rule
@@ -39,6 +37,7 @@ from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.designers.baselines import RandomUniform
 from cobed.errors import CampaignError, CobedError
+from cobed.identity import joined, parts_of
 from cobed.inference import choose_sampler
 from cobed.inference.base import AbstractSampler, Posterior
 from cobed.metrics import Score, evaluate, paired_difference
@@ -325,14 +324,10 @@ def _regrets(model, draws, targets, candidates):
 
 
 def _fingerprint(spec: CampaignSpec, known: Known, *rest: Any) -> str:
-    """What the numbers of a plan depend on."""
-    parts = [repr(part) if not isinstance(part, np.ndarray) else part.tobytes().hex() for part in rest]
+    """What the numbers of a plan depend on: also the code of a program, which the spec only names."""
     data = known.data
-    seen = (
-        b"" if data is None else b"".join(np.asarray(a).tobytes() for a in (data.contexts, data.actions, data.outcomes))
-    )
-    text = json.dumps([__version__, spec.model_dump_json(), seen.hex(), *parts])
-    return hashlib.sha256(text.encode()).hexdigest()
+    outcomes = None if data is None else (data.contexts, data.actions, data.outcomes)
+    return joined(parts_of(spec=spec.model_dump_json(), model=known.model, outcomes=outcomes, rest=rest))
 
 
 def _read(path: Path | None, mark: str) -> dict[int, Size]:

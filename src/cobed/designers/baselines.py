@@ -12,6 +12,7 @@ import numpy as np
 from cobed.compilation import lean_jit
 from cobed.designers.result import DesignResult, fingerprint
 from cobed.errors import ProblemError
+from cobed.identity import joined
 from cobed.models.average import AverageReward
 from cobed.optimum import AbstractOptimum, check_optimum, choose_optimum
 from cobed.problem import Problem
@@ -45,7 +46,7 @@ class AbstractBaseline(eqx.Module):
             seed=seed,
             seconds_design=time.perf_counter() - started,
             seconds_evaluation=0.0,
-            fingerprint=fingerprint(problem, seed=seed, designer=self),
+            fingerprint=joined(fingerprint(problem, seed=seed, designer=self)),
         )
 
 

@@ -16,6 +16,7 @@ from cobed.designers.gains import Rule
 from cobed.designers.result import DesignResult, fingerprint
 from cobed.designers.run import Run
 from cobed.designers.training import train
+from cobed.identity import joined
 from cobed.information import About, looseness_warning
 from cobed.objectives import AbstractObjective, Decisions
 from cobed.policies import CostLimit
@@ -57,8 +58,10 @@ def design(
     """
     asked = find_budget(budget)
     budget = asked.resolved(problem)
-    mark = fingerprint(problem, seed=seed, budget=budget, objective=objective, about=about, network=network)
-    kept = Checkpoint(checkpoint, mark) if checkpoint else None
+    depends_on = fingerprint(
+        problem, seed=seed, budget=asked, objective=objective, about=about, network=network, rule=rule
+    )
+    kept = Checkpoint(checkpoint, depends_on) if checkpoint else None
     run = Run(problem, budget, jr.key(seed), progress, kept)
     choice = run.choose(objective, about, network)
     closed_form = jax.eval_shape(choice.objective.initial_network, jr.key(0)) is None
@@ -85,7 +88,7 @@ def design(
         seconds_evaluation=run.seconds_evaluation,
         warnings=[*finish.warnings, *filter(None, [looseness_warning(finish.score)])],
         settings={"budget": _plain(budget), "objective": choice.objective.name, "network": repr(network)},
-        fingerprint=mark,
+        fingerprint=joined(depends_on),
         interrupted=run.interrupted,
         reason=choice.reason,
     )

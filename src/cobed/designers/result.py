@@ -1,18 +1,17 @@
 """What a designer returns, and how it is kept: one JSON file and one .npz beside it. No pickle."""
 
-import hashlib
+import dataclasses
 import json
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
-import jax
 import numpy as np
 
 from cobed import __version__
 from cobed.errors import StorageError
+from cobed.identity import parts_of
 from cobed.information import Estimate
 from cobed.problem import Problem
 from cobed.spaces import label_columns
@@ -145,12 +144,6 @@ class DesignResult:
             raise StorageError(f"{path} cannot be read as a design: {error}") from error
 
 
-def fingerprint(problem: Problem, **settings: Any) -> str:
-    """A hash of a problem and settings: equal only for the same model, contexts, targets and settings."""
-    digest = hashlib.sha256(repr(sorted(settings.items())).encode())
-    arrays, static = eqx.partition(problem, eqx.is_array_like)
-    for leaf in jax.tree.leaves(arrays):
-        digest.update(np.asarray(leaf).tobytes())
-    digest.update(type(problem.model).__qualname__.encode())
-    digest.update(str(jax.tree.structure(static)).encode())
-    return digest.hexdigest()
+def fingerprint(problem: Problem, **settings: Any) -> dict[str, str]:
+    """What a design depends on, by named parts: each field of the problem and of its model, each setting."""
+    return parts_of(**{field.name: getattr(problem, field.name) for field in dataclasses.fields(problem)}, **settings)

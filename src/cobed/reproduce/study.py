@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import hashlib
 import json
 import os
 import platform
@@ -23,6 +22,7 @@ from cobed.budget import Budget
 from cobed.critics import Separable
 from cobed.designers.result import DesignResult
 from cobed.errors import StorageError
+from cobed.identity import differences, parts_of
 from cobed.information import Estimate, Measurement, measure_information, prepare_measurement
 from cobed.metrics import Score, Scores, evaluate
 from cobed.models import AbstractModel
@@ -140,7 +140,7 @@ class Folder:
 
     def __init__(self, path: Path, experiment: str, budget: str, effort: Effort):
         self.path, self.experiment, self.budget = Path(path), experiment, budget
-        self.fingerprint = hashlib.sha256(repr((experiment, effort, __version__)).encode()).hexdigest()
+        self.fingerprint = parts_of(experiment=experiment, effort=effort)
         for name in ("results.json", "report.html", "findings.txt"):
             check_output(self.path / name)
         make_folder(self.path / "parts")
@@ -169,9 +169,10 @@ class Folder:
         try:
             with np.load(path, allow_pickle=False) as archive:
                 meta = json.loads(str(archive["meta"]))
-                if meta.pop("fingerprint") != self.fingerprint:
+                if different := differences(dict(meta.pop("fingerprint")), self.fingerprint):
                     raise StorageError(
-                        f"{path} was made with another budget or version. Give another --out, or delete {self.path}."
+                        f"{path} was made with another budget or version. What differs: {'; '.join(different)}. "
+                        f"Give another --out, or delete {self.path}."
                     )
                 meta.pop("schema")
                 worlds: Worlds = {}
