@@ -23,8 +23,9 @@ import numpy as np
 from replay import METHODS, TEMPLATE, Known, decide, design, joined, learn, outcomes, prior, replays, table
 
 import cobed
-from cobed.campaign.engine import DEFAULT_DEVIATIONS, mean_rewards
+from cobed.campaign.engine import DEFAULT_DEVIATIONS
 from cobed.data import Data
+from cobed.decide import mean_rewards
 from cobed.inference.importance import MAX_PARETO_K
 from cobed.metrics import Score
 from cobed.models.glm import GeneralisedLinear, LinearFeatures

@@ -11,9 +11,9 @@ import jax.random as jr
 import numpy as np
 
 import cobed
-from cobed.campaign.engine import mean_rewards
 from cobed.compilation import lean_jit
 from cobed.data import Data
+from cobed.decide import mean_rewards
 from cobed.designers.gains import climb_freely
 from cobed.inference import Laplace
 from cobed.inference.base import systematic

@@ -24,7 +24,8 @@ ROOMS = [
     ["information"],
     ["inference"],
     ["designers"],
-    ["experiment", "deployment", "metrics"],
+    ["experiment", "decide"],
+    ["metrics"],
     ["trial"],
     ["campaign"],
     # report stands above reproduce, because a reproduction ends in figures: docs/decisions.md.

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from cobed.critics import Joint as Joint
     from cobed.critics import Separable as Separable
     from cobed.data import Data as Data
+    from cobed.decide import Policy as Policy
+    from cobed.decide import deploy as deploy
     from cobed.densities import Density as Density
-    from cobed.deployment import deploy as deploy
     from cobed.designers.cobed import design as design
     from cobed.designers.result import DesignResult as DesignResult
     from cobed.errors import CobedError as CobedError
@@ -46,7 +47,8 @@ _HOMES = {
     "Data": "data",
     "Density": "densities",
     "Decisions": "objectives",
-    "deploy": "deployment",
+    "deploy": "decide",
+    "Policy": "decide",
     "run_experiment": "experiment",
     "infer": "inference",
     "calibrate": "inference.calibration",

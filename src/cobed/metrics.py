@@ -15,7 +15,7 @@ import numpy as np
 
 from cobed.compilation import lean_jit
 from cobed.data import Data
-from cobed.deployment import Chooser
+from cobed.decide import Chooser
 from cobed.errors import ProblemError
 from cobed.inference import choose_sampler
 from cobed.inference.base import AbstractSampler, effective_size, systematic

@@ -32,6 +32,10 @@ class AbstractOptimum(eqx.Module):
     def num_evaluations(self, model: AbstractModel) -> int:
         """How many mean rewards one call computes: what it costs."""
 
+    def candidates(self, space: AbstractSpace) -> Float[np.ndarray, "J A"] | None:
+        """The actions it chooses among, where they can be listed; None where it searches."""
+        return None
+
 
 class ClosedForm(AbstractOptimum):
     """The model's own `best_action`."""
@@ -68,6 +72,9 @@ class Enumeration(AbstractOptimum):
 
     def num_evaluations(self, model):
         return len(model.action_space.enumerate_discrete())
+
+    def candidates(self, space):
+        return space.enumerate_discrete()
 
 
 class Grid(AbstractOptimum):
@@ -113,6 +120,9 @@ class Grid(AbstractOptimum):
     def num_evaluations(self, model):
         per_refinement = 2 * model.action_space.dim + 3
         return self.num_points * len(model.action_space.enumerate_discrete()) + self.num_refinements * per_refinement
+
+    def candidates(self, space):
+        return None if self.num_refinements else space.grid(self.num_points)
 
 
 def choose_optimum(model: AbstractModel, contexts: Float[Array, "D C"]) -> AbstractOptimum:

@@ -85,10 +85,10 @@ def serve() -> None:
 
     import cobed.campaign.campaign
     import cobed.campaign.plan
-    import cobed.campaign.policy
     import cobed.campaign.process
     import cobed.campaign.rounds
     import cobed.cli
+    import cobed.decide
     import cobed.report.campaign
     import cobed.report.plan  # noqa: F401
 

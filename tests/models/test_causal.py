@@ -8,7 +8,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from cobed.deployment import Chooser
+from cobed.decide import Chooser
 from cobed.errors import ModelError
 from cobed.models import CausalGraph, causal
 from cobed.optimum import ClosedForm, LinearProgram

@@ -263,8 +263,10 @@ class Campaign:
 
     def policy(self, table: Table) -> tuple[pd.DataFrame, dict[str, Any]]:
         """What `deploy` gives, and what it is worth, without storing it."""
-        from cobed.campaign.engine import POLICY_DRAWS, resampled
-        from cobed.campaign.policy import choose_actions
+        import jax.random as jr
+
+        from cobed.campaign.engine import POLICY_DRAWS, candidate_actions, policy_optimum
+        from cobed.decide import compare, decide
 
         names = ["expected", "low", "high", "p_best"]
         self._check_free(table, [*self.spec.action.columns, *names])
@@ -279,12 +281,20 @@ class Campaign:
         contexts, cells = encode_contexts(self.spec, encoding, table)
         forbidden = forbidden_at(table, Forbids.of(self.spec, encoding), contexts)
         model, posterior = self._posterior(encoding)
-        chosen = choose_actions(model, resampled(posterior, POLICY_DRAWS, self.spec.seed), contexts, forbidden)
+        draws = posterior.equal_draws(POLICY_DRAWS, jr.key(self.spec.seed))
+        allowed = None if forbidden is None else ~forbidden
+        chosen = decide(model, policy_optimum(model.action_space), draws, contexts, allowed=allowed)
+        compared = compare(model, draws, contexts, candidate_actions(model.action_space), chosen, allowed)
         words = action_words(self.spec, chosen.actions)
         columns = self._action_columns(words)
         # Single precision has six digits to show.
         columns |= {name: np.char.mod("%.6g", getattr(chosen, name)).astype(float) for name in names}
-        summary = {"rows": len(table), "single": action_words(self.spec, chosen.single[None])[0], **chosen.summary()}
+        summary = {
+            "rows": len(table),
+            "single": action_words(self.spec, compared.single[None])[0],
+            **compared.summary(),
+        }
+        summary["p_best"] = float(chosen.p_best.mean())
         if self.spec.action.options is not None:
             counts = Counter(words)
             summary["counts"] = {name: counts[name] for name in self.spec.action.options}

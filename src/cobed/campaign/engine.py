@@ -23,7 +23,7 @@ from cobed.designers.gains import Rule
 from cobed.designers.result import DesignResult
 from cobed.errors import SpecError
 from cobed.inference import Conjugate, infer
-from cobed.inference.base import Posterior, systematic
+from cobed.inference.base import Posterior
 from cobed.models.base import AbstractModel
 from cobed.models.conditioned import condition
 from cobed.models.contract import bind_context_dim
@@ -32,11 +32,11 @@ from cobed.models.glm import LinearFeatures, linear_model
 from cobed.models.linear import LinearGaussian
 from cobed.models.numpyro import from_numpyro
 from cobed.models.routed import forbid, pin
+from cobed.optimum import AbstractOptimum, Enumeration, Grid
 from cobed.policies import CostLimit
 from cobed.problem import Problem
 from cobed.progress import Reporter
 from cobed.spaces import AbstractSpace, Box, Discrete
-from cobed.types import Array, Float, Params
 
 # Draws of psi that stand for what is known when a round is designed or a policy chosen.
 DESIGN_DRAWS, POLICY_DRAWS = 16_384, 512
@@ -136,7 +136,7 @@ def design_batch(
 
     The design obeys `rule`; numbers do so up to rounding.
     """
-    draws = resampled(posterior, DESIGN_DRAWS, seed)
+    draws = posterior.equal_draws(DESIGN_DRAWS, jr.key(seed))
     # Before any outcome the model's own prior has endless draws, and a process holds the outcomes itself.
     own = posterior.method == "prior" or isinstance(model, GaussianProcess)
     known = model if own else condition(model, draws)
@@ -177,39 +177,24 @@ def restricted(model: AbstractModel, forbids: Forbids | None) -> AbstractModel:
     return model if forbids is None else forbid(model, jnp.asarray(forbids.marks), jnp.asarray(forbids.offsets))
 
 
-def resampled(posterior: Posterior, num_draws: int, seed: int) -> Params:
-    """At most so many draws of equal weight."""
-    equal = np.ptp(np.asarray(posterior.log_weights)) == 0
-    if equal:
-        return thinned(posterior.params, num_draws)
-    chosen = systematic(jr.key(seed), posterior.log_weights, num_draws)
-    return jax.tree.map(lambda leaf: leaf[chosen], posterior.params)
-
-
-def thinned(draws: Params, num_draws: int) -> Params:
-    """Evenly spaced draws, so that mirrored pairs of draws stay together."""
-    total = jax.tree.leaves(draws)[0].shape[0]
-    return jax.tree.map(lambda leaf: leaf[:: max(1, total // num_draws)][:num_draws], draws)
-
-
-def candidate_actions(space: AbstractSpace) -> np.ndarray:
-    """The actions a policy chooses among, (J, A): every option; of numbers, a grid that holds the bounds.
+def policy_optimum(space: AbstractSpace) -> AbstractOptimum:
+    """Among what a policy chooses: every option; of numbers, a grid that holds the bounds.
 
     A hundred steps of one number: nobody sets a price finer than that, and the reward is flat around its maximum.
     """
     num_numbers = len(space.continuous)
+    if num_numbers == 0:
+        return Enumeration()
     if 3**num_numbers > MAX_CANDIDATES:
         raise SpecError(
             f"{num_numbers} numbers at once are too many for a policy: even 3 values of each are {3**num_numbers:,} "
             f"combinations, and {MAX_CANDIDATES:,} can be compared. Choose fewer numbers."
         )
-    return space.grid({1: 101, 2: 441}.get(num_numbers, MAX_CANDIDATES))
+    return Grid({1: 101, 2: 441}.get(num_numbers, MAX_CANDIDATES), num_refinements=0)
 
 
-def mean_rewards(
-    model: AbstractModel, params: Params, contexts: Float[Array, "T C"], candidates: Float[Array, "J A"]
-) -> Float[Array, "T J N"]:
-    """E[y | a_j, c_t, psi_n] of every context, candidate action and draw."""
-    over_draws = jax.vmap(model.mean_reward, in_axes=(0, None, None))
-    over_actions = jax.vmap(over_draws, in_axes=(None, None, 0))
-    return jax.vmap(over_actions, in_axes=(None, 0, None))(params, contexts, candidates)
+def candidate_actions(space: AbstractSpace) -> np.ndarray:
+    """The actions a policy chooses among, (J, A)."""
+    candidates = policy_optimum(space).candidates(space)
+    assert candidates is not None
+    return candidates

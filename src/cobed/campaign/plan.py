@@ -26,15 +26,14 @@ from cobed.campaign.engine import (
     build_model,
     candidate_actions,
     design_batch,
-    mean_rewards,
     posterior_of,
-    resampled,
     restricted,
 )
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.tables import Table
 from cobed.compilation import lean_jit
 from cobed.data import Data
+from cobed.decide import mean_rewards
 from cobed.designers.baselines import RandomUniform
 from cobed.errors import CampaignError, CobedError
 from cobed.identity import joined, parts_of
@@ -234,7 +233,7 @@ def _one_size(
     sampler = Learning(sampler, known.model, known.data)
     worlds = None
     if known.data is not None:
-        worlds = restricted(condition(known.model, resampled(known.posterior, NOW_DRAWS, seed)), known.forbids)
+        worlds = restricted(condition(known.model, known.posterior.equal_draws(NOW_DRAWS, jr.key(seed))), known.forbids)
     scores = [
         evaluate(world_key, problem, actions, num_worlds, num_draws=WORLD_DRAWS, sampler=sampler, worlds=worlds)
         for actions in designs
@@ -304,7 +303,7 @@ class Learning(AbstractSampler):
 
 def _regret_now(known: Known, targets: np.ndarray, seed: int) -> tuple[float, float]:
     """E[max_a reward] - max_a E[reward] with what is known now, and its standard error over draws."""
-    draws = resampled(known.posterior, NOW_DRAWS, seed)
+    draws = known.posterior.equal_draws(NOW_DRAWS, jr.key(seed))
     candidates = jnp.asarray(candidate_actions(known.model.action_space))
     model = restricted(known.model, known.forbids)
     regrets = 0.0

@@ -4,14 +4,16 @@ import dataclasses
 from typing import Any
 
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 
 from cobed.budget import Budget
 from cobed.campaign.constraints import Forbids, repair_numbers, repair_options, round_rule
 from cobed.campaign.encoding import action_vectors, action_words
-from cobed.campaign.engine import Batch, candidate_actions, design_batch, mean_rewards, resampled
+from cobed.campaign.engine import Batch, candidate_actions, design_batch
 from cobed.campaign.records import Assignment
 from cobed.campaign.spec import CampaignSpec
+from cobed.decide import mean_rewards
 from cobed.inference.base import Posterior
 from cobed.models.base import AbstractModel
 from cobed.progress import Reporter
@@ -88,7 +90,7 @@ def _repaired(
     fixed = units.is_fixed
     if spec.action.options is None:
         return repair_numbers(spec, actions.astype(np.float64), ~fixed)
-    draws = resampled(posterior, REPAIR_DRAWS, spec.seed)
+    draws = posterior.equal_draws(REPAIR_DRAWS, jr.key(spec.seed))
     candidates = jnp.asarray(candidate_actions(model.action_space))
     rewards = np.asarray(mean_rewards(model, draws, jnp.asarray(units.contexts), candidates)).mean(axis=2)
     wanted = np.argmax(actions, axis=1)

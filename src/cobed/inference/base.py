@@ -120,6 +120,13 @@ class Posterior:
         """E[y | a_t, c_t, psi] for every draw."""
         return _mean_rewards(model, self.params, jnp.asarray(contexts), jnp.asarray(actions))
 
+    def equal_draws(self, num_draws: int, key: Key[Array, ""]) -> Params:
+        """At most so many draws of equal weight, stacked. Evenly spaced ones where all weigh alike, so the key is not used then."""
+        if np.ptp(np.asarray(self.log_weights)) == 0:
+            return thinned(self.params, num_draws)
+        chosen = systematic(key, self.log_weights, num_draws)
+        return jax.tree.map(lambda leaf: leaf[chosen], self.params)
+
     def resample(self, key: Key[Array, ""], num_draws: int) -> "Posterior":
         """`num_draws` draws of equal weight, each independent given this posterior."""
         if num_draws < 1:
@@ -161,6 +168,12 @@ def systematic(key: Key[Array, ""], log_weights: Float[Array, " N"], num_draws: 
     # Rounding may leave the last height below 1: scale by it rather than run past the end.
     chosen = jnp.searchsorted(heights, points * heights[-1], side="right")
     return jnp.clip(chosen, 0, log_weights.shape[0] - 1)
+
+
+def thinned(draws: Params, num_draws: int) -> Params:
+    """At most so many of the draws, evenly spaced, so that mirrored pairs stay together."""
+    total = jax.tree.leaves(draws)[0].shape[0]
+    return jax.tree.map(lambda leaf: leaf[:: max(1, total // num_draws)][:num_draws], draws)
 
 
 def needs_likelihood(model: AbstractModel) -> str | None:

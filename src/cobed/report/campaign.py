@@ -5,14 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from cobed.campaign.campaign import Campaign
-from cobed.campaign.engine import POLICY_DRAWS, candidate_actions, mean_rewards, resampled
+from cobed.campaign.engine import POLICY_DRAWS, candidate_actions
 from cobed.campaign.spec import CampaignSpec
 from cobed.data import Data
+from cobed.decide import mean_rewards
 from cobed.models.base import AbstractModel
 from cobed.models.glm import LinearFeatures
 from cobed.report.figures import COLOURS
@@ -57,7 +59,7 @@ def write_report(campaign: Campaign, path: str | Path) -> Path:
     )
     page.heading("What was learned")
     model, posterior = known
-    draws = resampled(posterior, POLICY_DRAWS, spec.seed)
+    draws = posterior.equal_draws(POLICY_DRAWS, jr.key(spec.seed))
     page.figure(effects_figure(spec, model, draws, data))
     page.text(f"Posterior by {posterior.method}: {posterior.reason}", note=True)
     coefficients = coefficient_table(campaign, model, draws)

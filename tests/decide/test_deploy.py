@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from cobed.data import Data
-from cobed.deployment import Chooser, deploy
+from cobed.decide import Chooser, deploy
 from cobed.errors import ProblemError
 from cobed.inference import Conjugate, Posterior
 from cobed.models import ContinuousExample, DiscreteExample, LinearGaussian, discrete

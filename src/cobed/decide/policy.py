@@ -1,0 +1,74 @@
+"""What to do in each target context, as a table: the public end of a decision."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cobed.decide.engine import decide
+from cobed.errors import ProblemError
+from cobed.inference.base import Posterior
+from cobed.models.base import AbstractModel
+from cobed.problem import Problem
+from cobed.spaces import label_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """What to do in each target context. Arrays have one row a target.
+
+    `low` and `high` hold the mean reward of the action with probability 90%. `p_best` is the posterior probability that
+    no action has a larger mean reward; with continuous actions, that none is better by more than `tolerance`. `values` (T, J) is
+    the expected reward of every named action; None where actions are numbers.
+    """
+
+    targets: np.ndarray
+    actions: np.ndarray
+    labels: list[Any]
+    expected: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    p_best: np.ndarray
+    tolerance: np.ndarray
+    warnings: tuple[str, ...] = ()
+    values: np.ndarray | None = None
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row a target: its context columns, the action, the expected reward, its interval, and P(best)."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {f"context_{i}": self.targets[:, i] for i in range(self.targets.shape[1])}
+        columns |= label_columns(self.labels)
+        columns |= {"expected_reward": self.expected, "low": self.low, "high": self.high, "p_best": self.p_best}
+        return pd.DataFrame(columns)
+
+
+def deploy(posterior: Posterior, problem: Problem | AbstractModel, targets: Any = None) -> Policy:
+    """The action of the largest posterior expected reward at each target (T, C), and how sure we are of it.
+
+    `targets` may be left out where a `Problem` is given, which has its own.
+    """
+    if isinstance(problem, Problem):
+        targets = problem.targets if targets is None else targets
+        problem = Problem(problem.model, problem.contexts, targets, optimum=problem.optimum)
+    elif targets is None:
+        raise ProblemError("deploy(posterior, model) needs the targets to act in: pass targets of shape (T, C).")
+    else:
+        problem = Problem(problem, targets, targets)
+    model, targets = problem.model, np.asarray(problem.targets)
+    found = decide(model, problem.optimum, posterior.params, targets, weights=posterior.weights)
+    return Policy(
+        targets=targets,
+        actions=found.actions,
+        labels=[model.action_space.label(action) for action in found.actions],
+        expected=found.expected,
+        low=found.low,
+        high=found.high,
+        p_best=found.p_best,
+        tolerance=found.tolerance,
+        warnings=posterior.warnings,
+        values=found.values,
+    )
