@@ -113,8 +113,8 @@ def run(
             seconds = time.perf_counter() - started
             sampler = case.sampler and case.sampler(problem, result.actions)
             scores = cobed.evaluate(
-                jr.key(100 + seed), problem, result.actions, num_worlds,
-                num_draws=case.num_draws, sampler=sampler, worlds=worlds,
+                problem, result.actions, num_worlds,
+                num_draws=case.num_draws, sampler=sampler, worlds=worlds, seed=jr.key(100 + seed),
             )  # fmt: skip
             if method == "auto":
                 picked = result.settings["objective"]

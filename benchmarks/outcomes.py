@@ -163,7 +163,7 @@ def main() -> None:
                 else:
                     actions = design(way, problem, seed, arguments.steps)
                 seconds = time.perf_counter() - started
-                scores = cobed.evaluate(jr.key(100 + seed), problem, actions, arguments.worlds)
+                scores = cobed.evaluate(problem, actions, arguments.worlds, seed=jr.key(100 + seed))
                 found.setdefault(way, []).append(scores.regret.per_world)
                 print(
                     f"{likelihood} {way:17} seed {seed} {seconds:6.1f} s  regret {scores.regret}  units an offer "

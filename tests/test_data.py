@@ -54,7 +54,7 @@ def test_two_designs_with_one_key_meet_the_same_noise():
     problem = Problem(DiscreteExample(), discrete.contexts(), -discrete.contexts())
     world = problem.sample_world(jr.key(0))
     designs = [np.eye(4)[np.full(10, arm)] for arm in (0, 1)]
-    runs = [run_experiment(jr.key(1), problem, world, actions) for actions in designs]
+    runs = [run_experiment(problem, world, actions, seed=1) for actions in designs]
     luck = [
         np.asarray(run.outcomes)
         - [problem.model.mean_reward(world, c, a) for c, a in zip(run.contexts, run.actions, strict=True)]
@@ -67,4 +67,4 @@ def test_two_designs_with_one_key_meet_the_same_noise():
 def test_a_design_of_another_shape_is_refused():
     problem = Problem(DiscreteExample(), discrete.contexts(), -discrete.contexts())
     with pytest.raises(ProblemError, match="has shape"):
-        run_experiment(jr.key(1), problem, problem.sample_world(jr.key(0)), np.eye(4))
+        run_experiment(problem, problem.sample_world(jr.key(0)), np.eye(4), seed=1)

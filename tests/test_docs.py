@@ -12,7 +12,7 @@ PROCESSES = README.with_name("docs") / "gaussian-processes.md"
 TUTORIAL = README.with_name("docs") / "campaign.md"
 
 
-@pytest.mark.parametrize("module", ["spaces", "problem", "designers.cobed"])
+@pytest.mark.parametrize("module", ["spaces.discrete", "spaces.box", "spaces.product", "problem", "designers.cobed"])
 def test_the_examples_of_the_docstrings_run(module):
     result = doctest.testmod(importlib.import_module(f"cobed.{module}"))
     assert result.attempted > 0

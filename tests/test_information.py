@@ -31,7 +31,7 @@ def test_the_closed_form_is_half_the_log_of_eleven(linear_problem):
 
 
 def test_the_estimate_is_below_the_exact_information_and_within_three_percent(linear_problem):
-    estimate = cobed.max_value_information(jr.key(0), linear_problem, BEST, budget=BUDGET, critic=CRITIC)
+    estimate = cobed.max_value_information(linear_problem, BEST, budget=BUDGET, critic=CRITIC, seed=0)
     assert estimate.value <= EXACT + 4 * estimate.standard_error  # false alarm below 1 in 30,000
     assert estimate.value >= 0.97 * EXACT
 
@@ -39,7 +39,7 @@ def test_the_estimate_is_below_the_exact_information_and_within_three_percent(li
 @pytest.mark.slow
 def test_the_joint_critic_reaches_the_exact_information_too(linear_problem):
     budget = BUDGET.replace(batch_size=128, settle_batch_size=512)
-    estimate = cobed.max_value_information(jr.key(1), linear_problem, BEST, budget=budget, critic=cobed.Joint())
+    estimate = cobed.max_value_information(linear_problem, BEST, budget=budget, critic=cobed.Joint(), seed=1)
     assert 0.95 * EXACT <= estimate.value <= EXACT + 4 * estimate.standard_error
 
 
@@ -57,12 +57,12 @@ def test_outcomes_that_do_not_depend_on_psi_tell_nothing():
     problem = cobed.Problem(model, np.zeros((4, 1)), np.ones((1, 1)))
     actions = np.tile(FIRST, (4, 1))
     budget = BUDGET.replace(num_steps=50, settle_steps=50)
-    estimate = cobed.max_value_information(jr.key(2), problem, actions, budget=budget, critic=CRITIC)
+    estimate = cobed.max_value_information(problem, actions, budget=budget, critic=CRITIC, seed=2)
     assert abs(estimate.value) < 0.05
 
 
 def test_the_likelihood_bounds_sandwich_the_exact_information(linear_problem):
-    lower, upper = cobed.parameter_information(jr.key(3), linear_problem, BEST, num_outer=4_096, num_contrasts=2_048)
+    lower, upper = cobed.parameter_information(linear_problem, BEST, num_outer=4_096, num_contrasts=2_048, seed=3)
     assert lower.value <= EXACT + 4 * lower.standard_error  # false alarm below 1 in 30,000, likewise the next
     assert upper.value >= EXACT - 4 * upper.standard_error
     assert upper.value - lower.value < 0.05
@@ -72,10 +72,8 @@ def test_the_likelihood_bounds_sandwich_the_exact_information(linear_problem):
 def test_max_values_tell_no_more_than_parameters(discrete_problem):
     actions = np.eye(4, dtype=np.float32)[[0, 1] * 5]
     budget = BUDGET.replace(num_steps=100, settle_steps=0)
-    about_values = cobed.max_value_information(jr.key(4), discrete_problem, actions, budget=budget)
-    _, about_params = cobed.parameter_information(
-        jr.key(5), discrete_problem, actions, num_outer=256, num_contrasts=1_024
-    )
+    about_values = cobed.max_value_information(discrete_problem, actions, budget=budget, seed=4)
+    _, about_params = cobed.parameter_information(discrete_problem, actions, num_outer=256, num_contrasts=1_024, seed=5)
     assert about_values.value <= about_params.value + 4 * about_params.standard_error
 
 
@@ -102,17 +100,17 @@ def test_a_model_without_likelihood_has_no_parameter_information():
     )
     problem = cobed.Problem(model, np.zeros((2, 1)), np.zeros((1, 1)))
     with pytest.raises(ModelError, match="needs a model with a likelihood"):
-        cobed.parameter_information(jr.key(0), problem, np.ones((2, 1)))
+        cobed.parameter_information(problem, np.ones((2, 1)), seed=0)
 
 
 def test_a_design_of_the_wrong_shape_is_refused(linear_problem):
     with pytest.raises(ProblemError, match=r"has shape \(3, 2\)"):
-        cobed.max_value_information(jr.key(0), linear_problem, BEST[:2])
+        cobed.max_value_information(linear_problem, BEST[:2], seed=0)
 
 
 def test_too_few_contrasts_are_refused(linear_problem):
     with pytest.raises(BudgetError, match="num_contrasts >= 1"):
-        cobed.parameter_information(jr.key(0), linear_problem, BEST, num_contrasts=0)
+        cobed.parameter_information(linear_problem, BEST, num_contrasts=0, seed=0)
 
 
 def test_a_critic_is_not_evaluated_on_the_pool_it_was_trained_on():

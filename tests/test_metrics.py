@@ -1,6 +1,5 @@
 """Scores over worlds: the discrete example has known answers, and designs with one key are paired."""
 
-import jax.random as jr
 import numpy as np
 import pytest
 
@@ -25,7 +24,7 @@ def arms(*numbers: int) -> np.ndarray:
 )
 def test_regret_of_the_discrete_example_is_the_known_one(problem, design, regret):
     """20,000 worlds. The known values have the same error as ours: the difference is within 4 sqrt(2) of it."""
-    scores = evaluate(jr.key(0), problem, design, 20_000, num_draws=64)
+    scores = evaluate(problem, design, 20_000, num_draws=64, seed=0)
     assert scores.sampler == "conjugate"
     assert abs(scores.regret.mean - regret) < 4 * 2**0.5 * scores.regret.standard_error
     assert scores.regret.standard_error < 0.02 * regret + 0.0005
@@ -33,7 +32,7 @@ def test_regret_of_the_discrete_example_is_the_known_one(problem, design, regret
 
 
 def test_alternating_arms_hit_the_best_action_as_often_as_known(problem):
-    scores = evaluate(jr.key(1), problem, arms(1, 2), 4_000)
+    scores = evaluate(problem, arms(1, 2), 4_000, seed=1)
     assert scores.hit_rate.mean == pytest.approx(0.955, abs=0.01)
     # The best of all designs has 0.078; this one is close to it.
     assert scores.mse_m.mean == pytest.approx(0.078, abs=0.01)
@@ -42,19 +41,19 @@ def test_alternating_arms_hit_the_best_action_as_often_as_known(problem):
 
 def test_designs_with_one_key_are_paired(problem):
     """The same worlds and noise: a design differs from itself by nothing, and a paired error is below that of two means."""
-    first, again = (evaluate(jr.key(2), problem, arms(1, 2), 500) for _ in range(2))
+    first, again = (evaluate(problem, arms(1, 2), 500, seed=2) for _ in range(2))
     assert paired_difference(first.regret, again.regret).mean == 0
     # The last row alone differs: nearly the same luck.
     changed = arms(1, 2)
     changed[-1] = np.eye(4)[0]
-    other = evaluate(jr.key(2), problem, changed, 500)
+    other = evaluate(problem, changed, 500, seed=2)
     difference = paired_difference(first.mse_m, other.mse_m)
     assert difference.standard_error < np.hypot(first.mse_m.standard_error, other.mse_m.standard_error)
     assert difference.mean == pytest.approx(first.mse_m.mean - other.mse_m.mean, abs=1e-6)
 
 
 def test_batches_do_not_change_the_scores(problem):
-    one, many = (evaluate(jr.key(3), problem, arms(1), 30, batch_size=size) for size in (1, 30))
+    one, many = (evaluate(problem, arms(1), 30, batch_size=size, seed=3) for size in (1, 30))
     np.testing.assert_allclose(one.regret.per_world, many.regret.per_world, atol=1e-4)
 
 
@@ -64,7 +63,7 @@ def test_the_continuous_example_is_scored_by_smc():
     problems = [Problem(ContinuousExample(), continuous.contexts(n), continuous.targets(6)) for n in (2, 10)]
     sampler = TemperedSMC(256, num_moves=4)
     few, many = (
-        evaluate(jr.key(0), p, 0.5 * np.ones((p.num_contexts, 1)), 60, num_draws=64, sampler=sampler) for p in problems
+        evaluate(p, 0.5 * np.ones((p.num_contexts, 1)), 60, num_draws=64, sampler=sampler, seed=0) for p in problems
     )
     assert few.sampler == "smc"
     assert few.hit_rate is None
@@ -75,7 +74,7 @@ def test_the_continuous_example_is_scored_by_smc():
 
 
 def test_doubtful_posteriors_are_counted(problem):
-    scores = evaluate(jr.key(0), problem, arms(1, 2), 20, sampler=Importance(1_000))
+    scores = evaluate(problem, arms(1, 2), 20, sampler=Importance(1_000), seed=0)
     assert "In 20 of 20 worlds the posterior is doubtful" in scores.warnings[0]
     # Few prior draws decide worse than the exact posterior.
     assert scores.regret.mean > 0
@@ -83,14 +82,14 @@ def test_doubtful_posteriors_are_counted(problem):
 
 def test_bad_arguments_are_named(problem):
     with pytest.raises(ProblemError, match="num_worlds must be at least 2"):
-        evaluate(jr.key(0), problem, arms(1), 1)
+        evaluate(problem, arms(1), 1, seed=0)
     with pytest.raises(ProblemError, match="num_draws must be at least 2"):
-        evaluate(jr.key(0), problem, arms(1), num_draws=1)
+        evaluate(problem, arms(1), num_draws=1, seed=0)
     with pytest.raises(ProblemError, match="A design for this problem has shape"):
-        evaluate(jr.key(0), problem, arms(1)[:3])
+        evaluate(problem, arms(1)[:3], seed=0)
     continuous_problem = Problem(ContinuousExample(), continuous.contexts(3), continuous.targets(3))
     with pytest.raises(ModelError, match="not Gaussian in psi"):
-        evaluate(jr.key(0), continuous_problem, np.zeros((3, 1)), sampler=Conjugate())
-    scores = [evaluate(jr.key(0), problem, arms(1), n) for n in (10, 20)]
+        evaluate(continuous_problem, np.zeros((3, 1)), sampler=Conjugate(), seed=0)
+    scores = [evaluate(problem, arms(1), n, seed=0) for n in (10, 20)]
     with pytest.raises(ProblemError, match="10 and 20 worlds"):
         paired_difference(scores[0].regret, scores[1].regret)

@@ -3,14 +3,16 @@
 from typing import Any
 
 from cobed.data import Data
+from cobed.keys import Seed, as_key, key_came_first
 from cobed.problem import Problem
-from cobed.types import Array, Key, Params
+from cobed.types import Params
 
 
-def run_experiment(key: Key[Array, ""], problem: Problem, world: Params, actions: Any) -> Data:
-    """The outcomes of the design `actions` (D, A) on the contexts of `problem`, where psi is `world`.
+@key_came_first
+def run_experiment(problem: Problem, world: Params, design: Any, *, seed: Seed) -> Data:
+    """The outcomes of a design, a `DesignResult` or actions (D, A), on the contexts of `problem`, where psi is `world`.
 
-    The noise depends on the key alone: two designs played with one key meet the same luck.
+    The noise depends on the seed alone: two designs played with one seed meet the same luck.
     """
-    checked = problem.check_actions(actions)
-    return Data(problem.contexts, checked, problem.sample_outcomes(key, world, checked))
+    actions = problem.check_actions(design)
+    return Data(problem.contexts, actions, problem.sample_outcomes(as_key(seed), world, actions))

@@ -14,6 +14,7 @@ from cobed.budget import Budget, find_budget, make_optimiser
 from cobed.compilation import lean_jit
 from cobed.critics import Joint, Separable
 from cobed.errors import BudgetError, ModelError
+from cobed.keys import Seed, as_key, key_came_first
 from cobed.models.base import AbstractLikelihoodModel
 from cobed.objectives import (
     AbstractObjective,
@@ -146,21 +147,22 @@ def _evaluate(key, objective, actions, network, num_batches: int):
     return jax.lax.map(lambda k: objective(trainable, k, jnp.ones(())), jnp.stack(keys))
 
 
+@key_came_first
 def max_value_information(
-    key: Key[Array, ""],
     problem: Problem,
-    actions: Any,
+    design: Any,
     *,
+    seed: Seed,
     budget: str | Budget = "quick",
     critic: Separable | Joint | None = None,
     on_chunk: ChunkReport | None = None,
 ) -> Estimate:
-    """CMV-EIG of any design `actions` (D, A): a lower bound on I(m*; y) by a critic trained for it from scratch.
+    """CMV-EIG of a `DesignResult` or any actions (D, A): a lower bound on I(m*; y) by a critic trained for it from scratch.
 
     Trained on small batches, settled on large ones, evaluated on fresh draws. At most
     log(budget.settle_batch_size): see `cobed.bounds.is_saturated`.
     """
-    actions, budget = problem.check_actions(actions), find_budget(budget)
+    key, actions, budget = as_key(seed), problem.check_actions(design), find_budget(budget)
     return measure_information(
         key, prepare_measurement(key, problem, budget, critic), actions, budget, on_chunk=on_chunk
     )
@@ -203,11 +205,12 @@ def measure_information(
     return evaluate_objective(evaluation_key, measurement.evaluation, actions, network, budget)
 
 
+@key_came_first
 def parameter_information(
-    key: Key[Array, ""],
     problem: Problem,
-    actions: Any,
+    design: Any,
     *,
+    seed: Seed,
     num_outer: int = 1_024,
     num_contrasts: int = 131_072,
 ) -> tuple[Estimate, Estimate]:
@@ -221,7 +224,7 @@ def parameter_information(
         raise ModelError("EIG(psi) needs a model with a likelihood (log_likelihood); this one can only be sampled.")
     if num_outer < 2 or num_contrasts < 1:
         raise BudgetError(f"EIG(psi) needs num_outer >= 2 and num_contrasts >= 1, got {num_outer} and {num_contrasts}.")
-    lower, upper = _contrasts(key, problem, model, problem.check_actions(actions), num_outer, num_contrasts)
+    lower, upper = _contrasts(as_key(seed), problem, model, problem.check_actions(design), num_outer, num_contrasts)
     return tuple(  # pyright: ignore[reportReturnType]
         Estimate(float(bound.mean()), float(bound.std(ddof=1) / np.sqrt(num_outer)))
         for bound in (np.asarray(lower, np.float64), np.asarray(upper, np.float64))

@@ -19,6 +19,7 @@ from cobed.decide import Chooser
 from cobed.errors import ProblemError
 from cobed.inference import choose_sampler
 from cobed.inference.base import AbstractSampler, effective_size, systematic
+from cobed.keys import Seed, as_key, key_came_first
 from cobed.models.base import AbstractModel, over_draws
 from cobed.models.contract import bind_context_dim
 from cobed.optimum import AbstractOptimum, check_optimum, choose_optimum
@@ -79,18 +80,19 @@ class Truth(eqx.Module):
     optimum: AbstractOptimum
 
 
+@key_came_first
 def evaluate(
-    key: Key[Array, ""],
     problem: Problem,
-    actions: Any,
+    design: Any,
     num_worlds: int = 4000,
     *,
+    seed: Seed,
     num_draws: int = 256,
     sampler: AbstractSampler | None = None,
     batch_size: int | None = None,
     worlds: AbstractModel | None = None,
 ) -> Scores:
-    """Scores of the design `actions` (D, A) over `num_worlds` worlds.
+    """Scores of a design, a `DesignResult` or actions (D, A), over `num_worlds` worlds. Same seed, same worlds.
 
     `num_draws` of each world's posterior are used to decide; `sampler` is chosen to fit the model where it is None.
     `batch_size` worlds are computed at once: memory against speed. `worlds` is the model that the truth and the outcomes
@@ -100,12 +102,11 @@ def evaluate(
         raise ProblemError(f"num_worlds must be at least 2, to have a mean and its error; got {num_worlds}.")
     if num_draws < 2:
         raise ProblemError(f"num_draws must be at least 2, got {num_draws}.")
-    checked = problem.check_actions(actions)
-    design = Data(problem.contexts, checked, np.zeros(problem.num_contexts))
+    played = Data(problem.contexts, problem.check_actions(design), np.zeros(problem.num_contexts))
     if sampler is None:
-        sampler = choose_sampler(problem.model, design, num_draws)
+        sampler = choose_sampler(problem.model, played, num_draws)
     else:
-        sampler.require_fit(problem.model, design)
+        sampler.require_fit(problem.model, played)
     num_draws = min(num_draws, sampler.num_draws)
     chooser = Chooser(problem.model, problem.targets, num_draws, problem.optimum)
     truth = Truth(problem.model, problem.optimum) if worlds is None else _truth(problem, worlds)
@@ -114,7 +115,7 @@ def evaluate(
         # About 8 MB of rewards at once: measured on a CPU, larger batches leave its cache and are slower.
         batch_size = int(np.clip(2**21 // cost, 1, 64))
     batch_size = min(batch_size, num_worlds)
-    values = _evaluate(key, problem, truth, design, sampler, chooser, num_worlds, num_draws, batch_size)
+    values = _evaluate(as_key(seed), problem, truth, played, sampler, chooser, num_worlds, num_draws, batch_size)
     found, quality = jax.tree.map(np.asarray, values)
     space = problem.model.action_space
     diagnostics = {name: float(np.mean(value)) for name, value in quality.items()}

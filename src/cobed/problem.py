@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cobed.errors import ProblemError
+from cobed.keys import Seed, as_key
 from cobed.models.base import AbstractModel
 from cobed.models.contract import bind_context_dim, check_model
 from cobed.optimum import AbstractOptimum, check_optimum, choose_optimum
@@ -66,9 +67,9 @@ class Problem(eqx.Module):
     def action_dim(self) -> int:
         return self.model.action_space.dim
 
-    def sample_world(self, key: Key[Array, ""]) -> Params:
+    def sample_world(self, seed: Seed) -> Params:
         """One drawn psi, to play the part of reality."""
-        return self.model.sample_prior(key)
+        return self.model.sample_prior(as_key(seed))
 
     def sample_outcomes(self, key: Key[Array, ""], params: Params, actions: Float[Array, "D A"]) -> Float[Array, " D"]:
         """Outcomes of the design `actions` on the experimental contexts in the world `params`."""
@@ -78,11 +79,11 @@ class Problem(eqx.Module):
         """m*(psi) and the best actions, at every target."""
         return jax.vmap(lambda target: self.optimum(self.model, params, target))(self.targets)
 
-    def check_actions(self, actions: Any) -> Float[Array, "D A"]:
-        """The actions as an array of shape (D, A); `ProblemError` where they are not a design for this problem."""
+    def check_actions(self, design: Any) -> Float[Array, "D A"]:
+        """A design, actions or what has them, as an array (D, A); `ProblemError` where it is none for this problem."""
         expected = (self.num_contexts, self.action_dim)
         try:
-            array = np.asarray(actions, dtype=np.float32)
+            array = np.asarray(getattr(design, "actions", design), dtype=np.float32)
         except (ValueError, TypeError) as error:
             raise ProblemError(
                 f"A design is a table of numbers of shape {expected}, one row a unit (one-hot for named actions): {error}. "

@@ -112,7 +112,7 @@ def evaluated(monkeypatch):
 
     def spy(key, problem, actions, *rest, **options):
         seen.append((np.asarray(problem.contexts), np.asarray(actions)))
-        return evaluate(key, problem, actions, *rest, **options)
+        return evaluate(problem, actions, *rest, **options, seed=key)
 
     monkeypatch.setattr(planning, "evaluate", spy)
     return seen

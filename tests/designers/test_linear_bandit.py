@@ -85,7 +85,7 @@ def test_the_expected_reward_is_what_is_earned_in_drawn_worlds(unit_problem):
     """E[m*] minus the regret of `evaluate`: 5 standard errors, false alarm below 1 in a million."""
     actions = np.eye(4)[[0, 1, 1]]
     reward = deployed_reward(jr.key(2), unit_problem, actions)
-    regret = cobed.evaluate(jr.key(3), unit_problem, actions, 4_000, num_draws=2).regret
+    regret = cobed.evaluate(unit_problem, actions, 4_000, num_draws=2, seed=3).regret
     error = (reward.standard_error**2 + regret.standard_error**2) ** 0.5
     assert abs(best_of_zero_and_three_normals() - regret.mean - reward.value) < 5 * error
 

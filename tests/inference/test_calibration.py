@@ -31,14 +31,14 @@ def linear():
     ],
 )
 def test_every_sampler_is_calibrated_on_a_conjugate_model(linear, sampler):
-    assert calibrate(jr.key(0), linear, ROWS, sampler, 400).p_value > 0.01
+    assert calibrate(linear, ROWS, sampler, 400, seed=0).p_value > 0.01
 
 
 @pytest.mark.slow
 def test_smc_is_calibrated_on_the_continuous_example():
     problem = Problem(ContinuousExample(), continuous.contexts(10), continuous.targets(3))
     actions = 0.5 * jr.normal(jr.key(3), (10, 1))
-    assert calibrate(jr.key(0), problem, actions, TemperedSMC(512), 200, batch_size=1).p_value > 0.01
+    assert calibrate(problem, actions, TemperedSMC(512), 200, batch_size=1, seed=0).p_value > 0.01
 
 
 @pytest.mark.slow
@@ -47,18 +47,18 @@ def test_every_sampler_is_calibrated_on_the_continuous_example():
     problem = Problem(ContinuousExample(), continuous.contexts(5), continuous.targets(3))
     actions = np.array([[-2.0], [-0.5], [0.3], [0.8], [-1.0]])
     for sampler in (Importance(20_000), TemperedSMC(512)):
-        assert calibrate(jr.key(0), problem, actions, sampler, 1_000).p_value > 0.01
-    assert calibrate(jr.key(0), problem, actions, NUTS(500, 500, 4), 200).p_value > 0.01
+        assert calibrate(problem, actions, sampler, 1_000, seed=0).p_value > 0.01
+    assert calibrate(problem, actions, NUTS(500, 500, 4), 200, seed=0).p_value > 0.01
 
 
 @pytest.mark.slow
 def test_nuts_is_calibrated_on_a_conjugate_model(linear):
-    assert calibrate(jr.key(0), linear, ROWS, NUTS(250, 250, 4), 100).p_value > 0.01
+    assert calibrate(linear, ROWS, NUTS(250, 250, 4), 100, seed=0).p_value > 0.01
 
 
 def test_errors_are_as_large_as_the_posterior_says(linear):
     """(psi - mean) / sd is standard normal: its variance over 800 values is 1 +- 0.05."""
-    found = calibrate(jr.key(1), linear, ROWS, Conjugate(1000), 400)
+    found = calibrate(linear, ROWS, Conjugate(1000), 400, seed=1)
     assert np.var(found.errors / found.deviations) == pytest.approx(1.0, abs=0.2)
 
 
@@ -71,9 +71,9 @@ class TooSure(Conjugate):
 
 def test_a_posterior_that_is_too_sure_is_found_out(linear):
     assert isinstance(TooSure(1000), eqx.Module)
-    assert calibrate(jr.key(0), linear, ROWS, TooSure(1000), 400).p_value < 1e-4
+    assert calibrate(linear, ROWS, TooSure(1000), 400, seed=0).p_value < 1e-4
 
 
 def test_ranks_must_fill_the_bins(linear):
     with pytest.raises(ProblemError, match="must fill num_bins = 20 bins evenly"):
-        calibrate(jr.key(0), linear, ROWS, Conjugate(), num_draws=50)
+        calibrate(linear, ROWS, Conjugate(), num_draws=50, seed=0)

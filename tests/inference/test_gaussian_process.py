@@ -92,7 +92,7 @@ def test_one_call_serves_many_worlds_with_one_factorisation():
 
 def test_infer_takes_it_and_says_why():
     model, data = process(), experiment()
-    posterior = infer(jr.key(0), model, data)
+    posterior = infer(model, data, seed=0)
     assert posterior.method == "gaussian process"
     assert "closed form" in posterior.reason
     assert posterior.warnings == ()
@@ -104,7 +104,7 @@ def test_infer_takes_it_and_says_why():
 @pytest.mark.slow
 def test_decisions_maximise_the_posterior_mean():
     model, data = process(num_features=64), experiment()
-    posterior = infer(jr.key(0), model, data, method=GaussianProcessPosterior(64))
+    posterior = infer(model, data, method=GaussianProcessPosterior(64), seed=0)
     problem = cobed.Problem(model, data.contexts, [[0.0], [0.5]], optimum=Grid(41, 0))
     policy = cobed.deploy(posterior, problem)
     grid = jnp.linspace(-1, 1, 41)[:, None]
@@ -127,7 +127,7 @@ def test_odd_experiments_have_posteriors_and_decisions(data, noise):
     """With and without noise to speak of. At repeated points the mean of their outcomes, about 1, is believed."""
     model = GaussianProcess(RBF(0.6), LINE, 1, noise, num_features=32)
     problem = cobed.Problem(model, data.contexts, [[0.0], [0.5]], optimum=Grid(11, 0))
-    posterior = infer(jr.key(0), model, data, method=GaussianProcessPosterior(16))
+    posterior = infer(model, data, method=GaussianProcessPosterior(16), seed=0)
     policy = cobed.deploy(posterior, problem)
     assert np.isfinite(policy.expected).all()
     assert (np.abs(policy.actions) <= 1).all()

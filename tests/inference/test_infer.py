@@ -32,7 +32,7 @@ def wide(contexts, actions):
 
 def test_the_exact_posterior_is_taken_where_there_is_one():
     data = experiment(DiscreteExample(), discrete.contexts(), np.eye(4)[np.arange(10) % 2])
-    posterior = infer(jr.key(0), DiscreteExample(), data)
+    posterior = infer(DiscreteExample(), data, seed=0)
     assert posterior.method == "conjugate"
     assert "closed form" in posterior.reason
     assert posterior.warnings == ()
@@ -40,14 +40,14 @@ def test_the_exact_posterior_is_taken_where_there_is_one():
 
 def test_prior_draws_are_taken_where_they_suffice():
     data = experiment(ContinuousExample(), continuous.contexts(2), np.zeros((2, 1)))
-    posterior = infer(jr.key(0), ContinuousExample(), data)
+    posterior = infer(ContinuousExample(), data, seed=0)
     assert posterior.method == "importance"
     assert "conjugate does not apply" in posterior.reason
 
 
 def test_it_goes_on_to_smc_where_prior_draws_collapse():
     data = experiment(ContinuousExample(), continuous.contexts(40), 0.5 * jr.normal(jr.key(5), (40, 1)))
-    posterior = infer(jr.key(0), ContinuousExample(), data)
+    posterior = infer(ContinuousExample(), data, seed=0)
     assert posterior.method == "smc"
     assert "importance was not good enough: Only" in posterior.reason
     assert posterior.warnings == ()
@@ -61,7 +61,7 @@ def shares(contexts, actions):
 @pytest.mark.slow
 def test_a_program_goes_on_to_smc_where_prior_draws_collapse():
     model = from_numpyro(slope, Box(0, 1))
-    posterior = infer(jr.key(0), model, Data(np.zeros(20), np.ones(20), np.full(20, 3.3) + 0.01 * np.arange(20)))
+    posterior = infer(model, Data(np.zeros(20), np.ones(20), np.full(20, 3.3) + 0.01 * np.arange(20)), seed=0)
     assert posterior.method == "smc"
     # y_i ~ N(psi, .01^2), psi ~ N(0, 1): the mean of 20 outcomes, and .01 / sqrt(20).
     draws = np.asarray(posterior.params["psi"])
@@ -72,27 +72,27 @@ def test_a_program_goes_on_to_smc_where_prior_draws_collapse():
 @pytest.mark.slow
 def test_a_program_with_a_simplex_goes_on_to_nuts():
     model = from_numpyro(shares, Box(0, 1))
-    posterior = infer(jr.key(0), model, Data(np.zeros(4), np.ones(4), np.full(4, 0.4)))
+    posterior = infer(model, Data(np.zeros(4), np.ones(4), np.full(4, 0.4)), seed=0)
     assert posterior.method == "nuts"
     assert "smc does not apply: the sites ['weights'] obey an equation" in posterior.reason
 
 
 def test_a_program_learns_the_number_of_context_columns_from_the_data():
-    posterior = infer(jr.key(0), from_numpyro(wide, Box(0, 1)), Data(np.zeros((2, 3)), [0.5, 1.0], [0.1, 0.2]))
+    posterior = infer(from_numpyro(wide, Box(0, 1)), Data(np.zeros((2, 3)), [0.5, 1.0], [0.1, 0.2]), seed=0)
     assert posterior.method == "importance"
 
 
 @pytest.mark.parametrize("method", ["smc", TemperedSMC(256)])
 def test_a_method_can_be_asked_for(method):
     data = experiment(ContinuousExample(), continuous.contexts(3), np.zeros((3, 1)))
-    posterior = infer(jr.key(0), ContinuousExample(), data, method)
+    posterior = infer(ContinuousExample(), data, method, seed=0)
     assert (posterior.method, posterior.reason) == ("smc", "smc was asked for.")
 
 
 def test_an_unknown_method_is_refused():
     data = experiment(ContinuousExample(), continuous.contexts(3), np.zeros((3, 1)))
     with pytest.raises(ProblemError, match=r"Unknown inference method 'mcmc'. Allowed: 'auto', 'conjugate'"):
-        infer(jr.key(0), ContinuousExample(), data, "mcmc")  # pyright: ignore[reportArgumentType]
+        infer(ContinuousExample(), data, "mcmc", seed=0)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_simulator_is_told_what_is_missing():
@@ -100,19 +100,19 @@ def test_a_simulator_is_told_what_is_missing():
         lambda key: jr.normal(key), lambda key, psi, c, a: psi * a[0] + jr.normal(key), Box(0, 1), context_dim=1
     )
     with pytest.raises(ModelError, match=r"No inference fits this model.*has no likelihood"):
-        infer(jr.key(0), model, Data([0.0], [0.5], [1.0]))
+        infer(model, Data([0.0], [0.5], [1.0]), seed=0)
 
 
 def test_an_outcome_no_world_explains_is_reported():
     """One row of 40 is off by 5, fifty times the noise."""
     data = experiment(ContinuousExample(), continuous.contexts(40), np.zeros((40, 1)))
-    posterior = infer(jr.key(0), ContinuousExample(), data.with_outcomes(data.outcomes.at[7].add(5.0)))
+    posterior = infer(ContinuousExample(), data.with_outcomes(data.outcomes.at[7].add(5.0)), seed=0)
     assert any("Row 7" in warning and "standard deviations" in warning for warning in posterior.warnings)
 
 
 def test_equal_outcomes_are_reported():
     data = Data(continuous.contexts(4), np.zeros((4, 1)), np.full(4, 0.3))
-    posterior = infer(jr.key(0), ContinuousExample(), data, "smc")
+    posterior = infer(ContinuousExample(), data, "smc", seed=0)
     assert any("All 4 outcomes are equal (0.3)" in warning for warning in posterior.warnings)
 
 

@@ -55,7 +55,7 @@ def test_a_skewed_posterior_has_the_moments_that_a_slower_sampler_finds(likeliho
 
 
 def test_it_is_what_generalised_linear_models_are_inferred_by():
-    posterior = cobed.infer(jr.key(0), glm("bernoulli"), rows(np.arange(12) % 2))
+    posterior = cobed.infer(glm("bernoulli"), rows(np.arange(12) % 2), seed=0)
     assert posterior.method == "laplace"
     assert "Gaussian" in posterior.reason
     assert isinstance(choose_sampler(glm("poisson"), rows(np.zeros(12)), 64), Laplace)
@@ -105,4 +105,4 @@ def test_models_without_a_gaussian_prior_are_refused_in_words():
 def test_ranks_are_uniform(likelihood):
     """Chi-square at 1% with Bonferroni over psi: false alarm 1 in 100."""
     problem = cobed.Problem(glm(likelihood), CONTEXTS, CONTEXTS[:2])
-    assert calibrate(jr.key(0), problem, ACTIONS, Laplace(1024), 1_000).p_value > 0.01
+    assert calibrate(problem, ACTIONS, Laplace(1024), 1_000, seed=0).p_value > 0.01

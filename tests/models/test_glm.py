@@ -76,7 +76,7 @@ def test_outcomes_are_exact_draws(likelihood, psi):
 def test_normal_outcomes_have_the_exact_posterior():
     normal = linear_gaussian(OFFERS, np.zeros(9), np.full(9, 0.5), 1.0)
     data = cobed.Data(np.ones((3, 2)), np.eye(2)[[0, 1, 1]], [0.1, 0.5, 0.7])
-    assert cobed.infer(jr.key(0), normal, data).method == "conjugate"
+    assert cobed.infer(normal, data, seed=0).method == "conjugate"
 
 
 @pytest.mark.parametrize(

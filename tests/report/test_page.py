@@ -1,6 +1,5 @@
 """Pages and calibration figures."""
 
-import jax.random as jr
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,7 +24,7 @@ def test_text_and_cells_are_escaped_and_figures_need_no_network(tmp_path):
 @pytest.mark.slow
 def test_calibration_figures_show_every_number_of_psi_and_every_world(linear_problem):
     actions = np.eye(2)[[0, 1, 1]]
-    calibration = calibrate(jr.key(0), linear_problem, actions, Conjugate(), num_worlds=200)
+    calibration = calibrate(linear_problem, actions, Conjugate(), num_worlds=200, seed=0)
     ranks = rank_figure(calibration)
     assert [bar.y.sum() for bar in ranks.data] == [200, 200]
     check = posterior_check_figure(calibration)

@@ -91,9 +91,9 @@ def test_worlds_of_another_model_are_those_the_regret_is_measured_in():
     """40 rows all but settle the worlds, m* = 0: what is left is the error of decisions made without them."""
     problem, worlds = small(40)
     actions = RandomUniform()(problem, seed=0).actions
-    other = cobed.evaluate(jr.key(0), problem, actions, 64, num_draws=2, worlds=worlds)
+    other = cobed.evaluate(problem, actions, 64, num_draws=2, worlds=worlds, seed=0)
     known = cobed.Problem(worlds, problem.contexts, problem.targets, optimum=problem.optimum)
-    best = cobed.evaluate(jr.key(0), known, actions, 64, num_draws=2)
+    best = cobed.evaluate(known, actions, 64, num_draws=2, seed=0)
     assert best.regret.mean < 0.05 < other.regret.mean
     assert other.regret.per_world.min() > -1e-4  # decisions and truth are looked for on one grid
 
@@ -102,7 +102,7 @@ def test_worlds_of_another_model_are_those_the_regret_is_measured_in():
 def test_worlds_of_the_model_itself_change_nothing():
     problem, _ = small(5)
     actions = RandomUniform()(problem, seed=0).actions
-    own, same = (cobed.evaluate(jr.key(0), problem, actions, 8, num_draws=2, worlds=w) for w in (None, problem.model))
+    own, same = (cobed.evaluate(problem, actions, 8, num_draws=2, worlds=w, seed=0) for w in (None, problem.model))
     np.testing.assert_array_equal(own.regret.per_world, same.regret.per_world)
 
 
@@ -112,11 +112,11 @@ def test_worlds_that_do_not_fit_are_refused():
     wider = GaussianProcess(RBF(0.5), cobed.Box(-2.0, 1.0), 1, 0.1, num_features=8)
     deeper = GaussianProcess(RBF(0.5), cobed.Box(-1.0, 1.0), 2, 0.1, num_features=8)
     with pytest.raises(ProblemError, match="Both must offer the same"):
-        cobed.evaluate(jr.key(0), problem, actions, 20, worlds=wider)
+        cobed.evaluate(problem, actions, 20, worlds=wider, seed=0)
     with pytest.raises(ProblemError, match=r"worlds has 2 context column\(s\) and the problem 1"):
-        cobed.evaluate(jr.key(0), problem, actions, 20, worlds=deeper)
+        cobed.evaluate(problem, actions, 20, worlds=deeper, seed=0)
     with pytest.raises(ProblemError, match="worlds is a int"):
-        cobed.evaluate(jr.key(0), problem, actions, 20, worlds=3)  # pyright: ignore[reportArgumentType]
+        cobed.evaluate(problem, actions, 20, worlds=3, seed=0)  # pyright: ignore[reportArgumentType]
 
 
 TINY = cobed.Budget(
@@ -149,7 +149,7 @@ def test_regret_is_measured_in_the_worlds_of_the_part(done):
     _, records = done
     part = small_parts()[0]
     world_key = jr.split(jr.fold_in(jr.key(0), 1), 3)[0]
-    scores = cobed.evaluate(world_key, part.problem, records[0].actions, 12, num_draws=2, worlds=part.worlds)
+    scores = cobed.evaluate(part.problem, records[0].actions, 12, num_draws=2, worlds=part.worlds, seed=world_key)
     np.testing.assert_array_equal(records[0].worlds["exact"]["regret"], scores.regret.per_world)
 
 
@@ -168,7 +168,7 @@ def test_designs_measured_with_shared_draws_have_the_information_they_have_alone
     part = small_parts()[1]
     critic_key = jr.split(jr.fold_in(jr.key(0), 1), 3)[2]
     alone = cobed.max_value_information(
-        critic_key, part.problem, records[1].actions, budget=TINY, critic=EFFORT.network
+        part.problem, records[1].actions, budget=TINY, critic=EFFORT.network, seed=critic_key
     )
     assert (records[1].cmv_eig, records[1].cmv_eig_se) == (alone.value, alone.standard_error)
 

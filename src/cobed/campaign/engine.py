@@ -107,8 +107,8 @@ def posterior_of(model: AbstractModel, data: Data | None, seed: int) -> Posterio
         return Posterior(draws, jnp.zeros(num_draws), "prior", reason="no outcome has come back yet.")
     exact = Conjugate(DESIGN_DRAWS)
     if isinstance(model, LinearGaussian) and exact.unfit(model, data) is None:
-        return dataclasses.replace(infer(key, model, data, exact), reason="the posterior is known in closed form.")
-    return infer(key, model, data)
+        return dataclasses.replace(infer(model, data, exact, seed=key), reason="the posterior is known in closed form.")
+    return infer(model, data, seed=key)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -235,7 +235,7 @@ def _one_size(
     if known.data is not None:
         worlds = restricted(condition(known.model, known.posterior.equal_draws(NOW_DRAWS, jr.key(seed))), known.forbids)
     scores = [
-        evaluate(world_key, problem, actions, num_worlds, num_draws=WORLD_DRAWS, sampler=sampler, worlds=worlds)
+        evaluate(problem, actions, num_worlds, num_draws=WORLD_DRAWS, sampler=sampler, worlds=worlds, seed=world_key)
         for actions in designs
     ]
     designed = scores[0].regret

@@ -54,7 +54,7 @@ def learn_process(spec: CampaignSpec, model: GaussianProcess, data: Data) -> tup
     model, note = _fitted(spec, model, data) if spec.model.fit else (model, "")
     key, check_key = jr.split(jr.key(spec.seed))
     # What looks wrong with the outcomes under this process.
-    doubts = infer(check_key, model, data, GaussianProcessPosterior(128)).warnings
+    doubts = infer(model, data, GaussianProcessPosterior(128), seed=check_key).warnings
     whole = model.condition(data)
     draws = _mirrored(key, whole)
     reason = f"the posterior of a Gaussian process is known in closed form.{note}"

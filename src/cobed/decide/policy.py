@@ -46,18 +46,23 @@ class Policy:
         return pd.DataFrame(columns)
 
 
-def deploy(posterior: Posterior, problem: Problem | AbstractModel, targets: Any = None) -> Policy:
-    """The action of the largest posterior expected reward at each target (T, C), and how sure we are of it.
+def deploy(posterior: Posterior, where: Any, targets: Any = None) -> Policy:
+    """The action of the largest posterior expected reward at each target, and how sure we are of it.
 
-    `targets` may be left out where a `Problem` is given, which has its own.
+    `where` is the targets (T, C), or a `Problem`, which has its own; a posterior that `cobed.infer` made knows its model. For
+    other posteriors, and for other targets, give the problem or the model and then the targets.
     """
-    if isinstance(problem, Problem):
-        targets = problem.targets if targets is None else targets
-        problem = Problem(problem.model, problem.contexts, targets, optimum=problem.optimum)
-    elif targets is None:
+    if isinstance(where, Problem):
+        targets = where.targets if targets is None else targets
+        problem = Problem(where.model, where.contexts, targets, optimum=where.optimum)
+    elif isinstance(where, AbstractModel) and targets is None:
         raise ProblemError("deploy(posterior, model) needs the targets to act in: pass targets of shape (T, C).")
+    elif isinstance(where, AbstractModel):
+        problem = Problem(where, targets, targets)
+    elif posterior.model is None:
+        raise ProblemError("This posterior does not know its model: deploy(posterior, model, targets).")
     else:
-        problem = Problem(problem, targets, targets)
+        problem = Problem(posterior.model, where, where)
     model, targets = problem.model, np.asarray(problem.targets)
     found = decide(model, problem.optimum, posterior.params, targets, weights=posterior.weights)
     return Policy(

@@ -13,6 +13,7 @@ from cobed.compilation import lean_jit
 from cobed.designers.result import DesignResult, fingerprint
 from cobed.errors import ProblemError
 from cobed.identity import joined
+from cobed.keys import Seed, as_key, plain_seed
 from cobed.models.average import AverageReward
 from cobed.optimum import AbstractOptimum, check_optimum, choose_optimum
 from cobed.problem import Problem
@@ -31,10 +32,10 @@ class AbstractBaseline(eqx.Module):
     def actions(self, key: Key[Array, ""], problem: Problem) -> Float[Array, "D A"]:
         """The design itself."""
 
-    def __call__(self, problem: Problem, *, seed: int) -> DesignResult:
+    def __call__(self, problem: Problem, *, seed: Seed) -> DesignResult:
         """The design as `cobed.design` returns its own; the information is not measured."""
         started = time.perf_counter()
-        actions = np.asarray(self.actions(jr.key(seed), problem))
+        actions = np.asarray(self.actions(as_key(seed), problem))
         return DesignResult(
             method=self.name,
             actions=actions,
@@ -43,7 +44,7 @@ class AbstractBaseline(eqx.Module):
             score=None,
             starts=[],
             stop_reason="Nothing to train.",
-            seed=seed,
+            seed=plain_seed(seed),
             seconds_design=time.perf_counter() - started,
             seconds_evaluation=0.0,
             fingerprint=joined(fingerprint(problem, seed=seed, designer=self)),

@@ -18,6 +18,7 @@ from cobed.designers.run import Run
 from cobed.designers.training import train
 from cobed.identity import joined
 from cobed.information import About, looseness_warning
+from cobed.keys import Seed, as_key, plain_seed
 from cobed.objectives import AbstractObjective, Decisions
 from cobed.policies import CostLimit
 from cobed.problem import Problem
@@ -27,7 +28,7 @@ from cobed.progress import Reporter
 def design(
     problem: Problem,
     *,
-    seed: int,
+    seed: Seed,
     budget: str | Budget = "quick",
     objective: ObjectiveName | AbstractObjective = "auto",
     about: About = "max-values",
@@ -41,9 +42,10 @@ def design(
     `objective` is what the design climbs: "infonce" (the paper's bound), "barber-agakov" (a bound without ceiling),
     "linear-gaussian" (its second moments, nothing to train), "value" (what the decisions after the experiment earn);
     "auto" picks by the model, and `DesignResult.reason` says why. `network` says how its network is built.
-    Same seed, same numbers. `progress` hears how far the work is (`cobed.ConsoleReporter()` prints it). With a
-    `checkpoint` directory an interrupted call resumes to the result it would have had. Ctrl-C returns the best design so
-    far. The reported score is measured on fresh draws at the hardened design, with a network settled there.
+    Same seed (a whole number or a JAX key), same numbers. `progress` hears how far the work is
+    (`cobed.ConsoleReporter()` prints it). With a `checkpoint` directory an interrupted call resumes to the result it would
+    have had. Ctrl-C returns the best design so far. The reported score is measured on fresh draws at the hardened design,
+    with a network settled there.
     `about="parameters"` asks for information on all of psi instead: the classical objective, which spends units on
     actions that cannot be the best ones. `rule` is what the whole batch must satisfy: of named actions a
     `designers.gains.Rule`, obeyed at every step where nothing is trained and from the end of each ascent on where a network
@@ -62,7 +64,7 @@ def design(
         problem, seed=seed, budget=asked, objective=objective, about=about, network=network, rule=rule
     )
     kept = Checkpoint(checkpoint, depends_on) if checkpoint else None
-    run = Run(problem, budget, jr.key(seed), progress, kept)
+    run = Run(problem, budget, as_key(seed), progress, kept)
     choice = run.choose(objective, about, network)
     closed_form = jax.eval_shape(choice.objective.initial_network, jr.key(0)) is None
     rule, limit = (None, rule) if isinstance(rule, CostLimit) else (rule, None)
@@ -83,7 +85,7 @@ def design(
         score=finish.score,
         starts=finish.starts,
         stop_reason=run.stop_reason,
-        seed=seed,
+        seed=plain_seed(seed),
         seconds_design=run.seconds_design,
         seconds_evaluation=run.seconds_evaluation,
         warnings=[*finish.warnings, *filter(None, [looseness_warning(finish.score)])],

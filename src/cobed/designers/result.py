@@ -49,7 +49,7 @@ class DesignResult:
     score: Estimate | None
     starts: list[StartRecord]
     stop_reason: str
-    seed: int
+    seed: int | list[int]  # a number, or the data of a key
     seconds_design: float
     seconds_evaluation: float
     warnings: list[str] = field(default_factory=list)

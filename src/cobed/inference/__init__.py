@@ -18,6 +18,7 @@ from cobed.inference.lasso import Lasso
 from cobed.inference.nuts import NUTS
 from cobed.inference.smc import TemperedSMC
 from cobed.inference.spike_slab import SpikeAndSlab
+from cobed.keys import Seed, as_key, key_came_first
 from cobed.models.base import AbstractGaussianModel, AbstractModel
 from cobed.models.contract import bind_context_dim
 from cobed.models.gaussian import num_params
@@ -56,10 +57,11 @@ MAX_SMC_DIM = 50
 SURPRISE = 1e-6
 
 
+@key_came_first
 def infer(
-    key: Key[Array, ""], model: AbstractModel, data: Data, method: Method | AbstractSampler | NUTS = "auto"
+    model: AbstractModel, data: Data, method: Method | AbstractSampler | NUTS = "auto", *, seed: Seed
 ) -> Posterior:
-    """The posterior of psi given the data.
+    """The posterior of psi given the data. It knows its model, so that `cobed.deploy` needs nothing else.
 
     `auto` takes the exact posterior where there is one, and Gibbs sampling where psi is sparse (`HasSparsePrior`);
     where the prior is Gaussian, draws around the mode with joint weights; otherwise, or where these fail, importance
@@ -68,7 +70,7 @@ def infer(
     `Posterior.method`, why in `reason`, and what speaks against it in `warnings`. A sampler with other settings
     can be given itself: `method=TemperedSMC(num_draws=8192)`.
     """
-    model = bind_context_dim(model, data.contexts.shape[1])
+    key, model = as_key(seed), bind_context_dim(model, data.contexts.shape[1])
     data.check_fits(model)
     if method == "auto":
         posterior = _escalate(key, model, data)
@@ -81,7 +83,8 @@ def infer(
         raise ProblemError(
             f"Unknown inference method {method!r}. Allowed: 'auto', {', '.join(map(repr, METHODS))}, or a sampler."
         )
-    return dataclasses.replace(posterior, warnings=(*posterior.warnings, *_doubts(model, data, posterior)))
+    doubts = _doubts(model, data, posterior)
+    return dataclasses.replace(posterior, model=model, warnings=(*posterior.warnings, *doubts))
 
 
 def choose_sampler(model: AbstractModel, data: Data, num_draws: int | None = None) -> AbstractSampler:

@@ -76,7 +76,8 @@ def compiled_draw(sampler: AbstractSampler, key: Key[Array, ""], model: Abstract
 class Posterior:
     """Joint draws of psi given data. `params` is a pytree whose leaves are stacked N; `log_weights` (N,) up to a constant.
 
-    `reason` says why this method was picked, `warnings` what speaks against trusting it.
+    `reason` says why this method was picked, `warnings` what speaks against trusting it. `model` is the one it is of, where
+    `cobed.infer` made it.
     """
 
     params: Params
@@ -85,6 +86,7 @@ class Posterior:
     diagnostics: dict[str, float] = dataclasses.field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     reason: str = ""
+    model: AbstractModel | None = None
 
     def __post_init__(self):
         lengths = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(self.params)}

@@ -19,8 +19,12 @@ from cobed.data import Data
 from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler
 from cobed.inference.nuts import NUTS
+from cobed.keys import Seed, as_key, key_came_first
 from cobed.problem import Problem
 from cobed.types import Array, Float, Key, Params
+
+# Worlds computed at once.
+BATCH_SIZE = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,32 +47,34 @@ class Calibration:
         return float(min(1.0, self.p_values.min() * self.p_values.size))
 
 
+@key_came_first
 def calibrate(
-    key: Key[Array, ""],
     problem: Problem,
-    actions: Any,
+    design: Any,
     sampler: AbstractSampler | NUTS,
     num_worlds: int = 500,
     num_draws: int = 99,
     num_bins: int = 20,
-    batch_size: int = 8,
+    *,
+    seed: Seed,
 ) -> Calibration:
-    """Ranks of psi among `num_draws` posterior draws in `num_worlds` worlds, with the design `actions` (D, A).
+    """Ranks of psi among `num_draws` posterior draws in `num_worlds` worlds, with a `DesignResult` or actions (D, A).
 
-    NUTS runs one world after another; the others `batch_size` at once.
+    NUTS runs one world after another; the others some at once.
     """
     if (num_draws + 1) % num_bins or num_worlds < 5 * num_bins:
         raise ProblemError(
             f"num_draws + 1 = {num_draws + 1} ranks must fill num_bins = {num_bins} bins evenly, and num_worlds = "
             f"{num_worlds} must be at least 5 a bin. For instance num_draws=99, num_bins=20, num_worlds=500."
         )
-    design = Data(problem.contexts, problem.check_actions(actions), np.zeros(problem.num_contexts))
+    key = as_key(seed)
+    played = Data(problem.contexts, problem.check_actions(design), np.zeros(problem.num_contexts))
     if isinstance(sampler, NUTS):
-        each = [_rank_by_chains(k, problem, design, sampler, num_draws) for k in jr.split(key, num_worlds)]
+        each = [_rank_by_chains(k, problem, played, sampler, num_draws) for k in jr.split(key, num_worlds)]
         found = [np.stack(column) for column in zip(*each, strict=True)]
     else:
-        sampler.require_fit(problem.model, design)
-        found = _ranks(key, problem, design, sampler, num_worlds, num_draws, batch_size)
+        sampler.require_fit(problem.model, played)
+        found = _ranks(key, problem, played, sampler, num_worlds, num_draws)
     ranks, errors, deviations = (np.asarray(array) for array in found)
     counts = np.stack([np.bincount(column * num_bins // (num_draws + 1), minlength=num_bins) for column in ranks.T])
     expected = num_worlds / num_bins
@@ -84,7 +90,6 @@ def _ranks(
     sampler: AbstractSampler,
     num_worlds: int,
     num_draws: int,
-    batch_size: int,
 ) -> tuple[Array, Array, Array]:
     def one(key: Key[Array, ""]) -> tuple[Array, Array, Array]:
         world_key, noise_key, infer_key, choice_key = jr.split(key, 4)
@@ -93,7 +98,7 @@ def _ranks(
         draws = sampler.draw(infer_key, problem.model, design.with_outcomes(outcomes))
         return _rank(choice_key, world, draws.params, draws.log_weights, num_draws)
 
-    return jax.lax.map(one, jr.split(key, num_worlds), batch_size=batch_size)
+    return jax.lax.map(one, jr.split(key, num_worlds), batch_size=BATCH_SIZE)
 
 
 def _rank_by_chains(key: Key[Array, ""], problem: Problem, design: Data, sampler: NUTS, num_draws: int):

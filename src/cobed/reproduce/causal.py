@@ -87,9 +87,9 @@ def both_scores(key: Key[Array, ""], problem: Problem, actions: np.ndarray, effo
     lasso = cross_validate(penalty_key, problem, actions)
     posterior = SpikeAndSlab(NUM_DRAWS)
     found = {
-        "paper": evaluate(lasso_key, problem, actions, effort.num_paper_worlds, sampler=lasso, batch_size=250),
+        "paper": evaluate(problem, actions, effort.num_paper_worlds, sampler=lasso, batch_size=250, seed=lasso_key),
         "exact": evaluate(
-            posterior_key, problem, actions, effort.num_worlds, sampler=posterior, batch_size=NUM_TOGETHER
+            problem, actions, effort.num_worlds, sampler=posterior, batch_size=NUM_TOGETHER, seed=posterior_key
         ),
     }
     return {protocol: per_world(scores) for protocol, scores in found.items()}

@@ -83,7 +83,7 @@ def graph_figure(problem: Problem, actions: np.ndarray, seed: int = 0) -> go.Fig
     """w of one world, its posterior mean and its Lasso estimate, after the experiment `actions`, on one scale."""
     world_key, noise_key, posterior_key, penalty_key = jr.split(jr.key(seed), 4)
     world = problem.sample_world(world_key)
-    data: Data = run_experiment(noise_key, problem, world, actions)
+    data: Data = run_experiment(problem, world, actions, seed=noise_key)
     posterior = SpikeAndSlab(512).posterior(posterior_key, problem.model, data)
     lasso = cross_validate(penalty_key, problem, actions).posterior(posterior_key, problem.model, data)
     mean = jax.tree.map(lambda draws: draws.mean(axis=0), posterior.params)

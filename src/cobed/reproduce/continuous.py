@@ -3,8 +3,6 @@
 import functools
 from pathlib import Path
 
-import jax.random as jr
-
 from cobed.budget import BUDGETS, Budget
 from cobed.designers.baselines import UCB, RandomNormal, Thompson
 from cobed.designers.cobed import design
@@ -86,7 +84,7 @@ def write_report(folder: Folder, records: list[Record]) -> Path:
     problem = make_problem(20)
     actions = by_method(records, D=20)["CO-BED"][0].actions
     num_worlds = 100 if folder.budget == "smoke" else 500
-    calibration = calibrate(jr.key(0), problem, actions, TemperedSMC(512), num_worlds=num_worlds)
+    calibration = calibrate(problem, actions, TemperedSMC(512), num_worlds=num_worlds, seed=0)
     page.figure(rank_figure(calibration))
     page.figure(posterior_check_figure(calibration))
     return page.write(folder.path / "report.html")

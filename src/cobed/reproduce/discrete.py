@@ -3,8 +3,6 @@
 import functools
 from pathlib import Path
 
-import jax.random as jr
-
 from cobed.budget import BUDGETS, Budget
 from cobed.designers.baselines import UCB, RandomUniform, Thompson
 from cobed.designers.cobed import design
@@ -89,7 +87,7 @@ def write_report(folder: Folder, records: list[Record]) -> Path:
     page.figure(stylised_figure())
     page.heading("Is the posterior right?")
     actions = groups["CO-BED"][0].actions
-    calibration = calibrate(jr.key(0), problem, actions, Conjugate(), num_worlds=1_000)
+    calibration = calibrate(problem, actions, Conjugate(), num_worlds=1_000, seed=0)
     page.figure(rank_figure(calibration))
     page.figure(posterior_check_figure(calibration))
     return page.write(folder.path / "report.html")

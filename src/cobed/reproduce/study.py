@@ -270,7 +270,12 @@ def _run_part(part: Part, folder: Folder, effort: Effort, measure: _Measure, pro
         worlds = part.scores(world_key, part.problem, result.actions, effort)
     elif effort.num_worlds:
         scores = evaluate(
-            world_key, part.problem, result.actions, effort.num_worlds, num_draws=effort.num_draws, worlds=part.worlds
+            part.problem,
+            result.actions,
+            effort.num_worlds,
+            num_draws=effort.num_draws,
+            worlds=part.worlds,
+            seed=world_key,
         )
         worlds["exact"] = per_world(scores)
         if effort.num_draws < FEWEST_DRAWS:
