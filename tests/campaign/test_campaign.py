@@ -207,7 +207,9 @@ def test_the_same_round_is_not_designed_twice_until_outcomes_are_in(start):
     assert [(r.id, r.version) for r in campaign.rounds()] == [(1, 2)]
     assert (campaign.export()["recency"] == 1.0).all()
     campaign.add_outcomes(outcomes(first).iloc[:2])
-    campaign.recommend(units.assign(recency=1.0), people(3, 70))
+    with pytest.raises(CampaignError, match="2 have an outcome, 4 wait for one"):
+        campaign.recommend(units)
+    campaign.recommend(units.assign(recency=1.0), people(3, 70), again=True)
     assert [(r.id, r.version) for r in campaign.rounds()] == [(1, 2), (2, 1)]
 
 

@@ -20,15 +20,17 @@ from cobed.campaign.encoding import (
     encode_contexts,
     fit_encoding,
     pick_targets,
-    read_actions,
     rows_of,
 )
 from cobed.campaign.observe import Receipt, Withdrawal, add_outcomes, withdraw_units, withdraw_upload
+from cobed.campaign.pins import mark_units
 from cobed.campaign.records import Assignment, Round
+from cobed.campaign.selection import Selection, read_field, select_units
 from cobed.campaign.spec import CampaignSpec, changed_sections, parse_spec, read_spec, spec_hash
 from cobed.campaign.store import Store
 from cobed.campaign.summary import Status, where
-from cobed.campaign.tables import Complaints, Table, read_table
+from cobed.campaign.tables import Table, read_table
+from cobed.campaign.writer import RoundWriter
 from cobed.errors import CampaignError, SpecError, StorageError, TableError
 
 if TYPE_CHECKING:
@@ -84,81 +86,87 @@ class Campaign:
     # A round.
 
     def recommend(
-        self, units: Any, targets: Any = None, *, budget: Any = None, progress: "Reporter | None" = None
+        self,
+        units: Any,
+        targets: Any = None,
+        *,
+        take: int | None = None,
+        again: bool = False,
+        budget: Any = None,
+        progress: "Reporter | None" = None,
     ) -> pd.DataFrame:
         """The same rows, order and index with the action to try on each unit, designed from all outcomes so far.
 
-        `targets` is where the policy will be deployed; by default the units themselves. A round on the same units
-        without outcomes is not repeated: the stored one comes back, designed anew where `targets`, pins or rejections
-        have changed. Use `add_outcomes` before the next round on the same units.
+        `targets` is where the policy will be deployed; by default the units themselves. `take` draws so many of the rows at
+        random. Units that have an outcome or wait for one are left out unless `again`; those that wait count as fixed.
+        A round on the same units without outcomes is not repeated: the stored one comes back, designed anew where
+        `targets`, pins or rejections have changed.
         """
         table = read_table(units, None if isinstance(units, str | Path) else "units")
-        aims = table if targets is None else read_table(targets, None if isinstance(targets, str | Path) else "targets")
-        ids = table.ids(self.spec.units.id).tolist()
+        given = None if targets is None else read_table(targets, None if isinstance(targets, str | Path) else "targets")
         self._check_free(table, self.spec.action.columns)
-        if len(table) > self.spec.max_units:
+        with self.store.reading() as connection:
+            chosen = select_units(connection, self.spec, table, take, again=again)
+        part = chosen.table
+        aims = part if given is None else given
+        if len(part) > self.spec.max_units:
             raise CampaignError(
-                f"{table.name} has {len(table):,} units, and a round of this spec takes at most {self.spec.max_units:,}, "
+                f"{table.name} has {len(part):,} units, and a round of this spec takes at most {self.spec.max_units:,}, "
                 "designed jointly (named options of the linear family without constraints take most). "
                 f"Experiment on a random part of them: cobed design --take {self.spec.max_units}. Deploy takes any number."
             )
         # The same units, targets and wishes: the same round.
-        mark = spec_hash(table.hash + aims.hash + self.spec.model_dump_json())
-        with self.store.reading() as connection:
-            rounds = [r for r in kept.read_rounds(connection) if r.id > 0]
-            rows = kept.read_assignments(connection, rounds[-1].id) if rounds else []
-            done = kept.done_units(connection, rounds[-1].id) if rounds else set()
-        stale = bool(rounds) and rounds[-1].summary.get("stale", False)
-        again = [row.unit for row in rows] == ids and (stale or not done)
-        if not again or stale or rounds[-1].units_hash != mark:
-            states = {row.unit: row for row in rows} if again else {}
-            rows = self._design(table, aims, rounds, states, done if again else set(), mark, budget, progress)
-        return table.with_columns(self._action_columns([row.action for row in rows]))
+        mark = spec_hash(part.hash + aims.hash + self.spec.model_dump_json())
+        if chosen.states and not chosen.is_stale and chosen.rounds[-1].units_hash == mark:
+            rows = [chosen.states[unit] for unit in part.ids(self.spec.units.id)]
+        else:
+            rows = self._design(chosen, aims, mark, budget, progress)
+        return part.with_columns(self._action_columns([row.action for row in rows]))
 
     def _design(
-        self,
-        table: Table,
-        targets: Table,
-        rounds: list[Round],
-        states: Mapping[str, Assignment],
-        done: set[str],
-        mark: str,
-        budget: Any,
-        progress: "Reporter | None",
+        self, chosen: Selection, targets: Table, mark: str, budget: Any, progress: "Reporter | None"
     ) -> list[Assignment]:
-        """Design a round and store it: a new one, or where `states` has assignments the last one anew."""
-        from cobed.campaign.rounds import RoundUnits, design_round
+        """Design a round and store it: a new one, or the last one anew."""
+        from cobed.campaign.rounds import RoundUnits, assign, design_round
 
-        encoding = self.encoding() or fit_encoding(self.spec, [table] if targets is table else [table, targets])
-        contexts, cells = encode_contexts(self.spec, encoding, table)
-        aims = encode_contexts(self.spec, encoding, targets)[0]
-        forbids = Forbids.of(self.spec, encoding)
+        self.store.require_writing()
+        table, spec = chosen.table, self.spec
+        encoding = self.encoding() or fit_encoding(spec, [table] if targets is table else [table, targets])
+        contexts, cells = encode_contexts(spec, encoding, table)
+        aims = encode_contexts(spec, encoding, targets)[0]
+        forbids = Forbids.of(spec, encoding)
         forbidden_at(targets, forbids, aims)
-        aims = pick_targets(self.spec, aims)
-        rows = [
-            states.get(unit, Assignment(unit, {}, None))._replace(context=context)
-            for unit, context in zip(table.ids(self.spec.units.id), rows_of(cells), strict=True)
-        ]
-        number = len(rounds) if states else len(rounds) + 1
-        version = rounds[-1].version + 1 if states else 1
-        seed = self.spec.seed + 1_000 * number + version
+        with self.store.reading() as connection:
+            field = read_field(connection, spec, encoding, chosen.number, len(table))
+            known = kept.outcomes_mark(connection)
+        seed = spec.seed + 1_000 * chosen.number + chosen.version
+        final = RoundWriter(self.store, self.directory or Path.cwd(), chosen, encoding, mark, seed, known)
+        unsaved = final.unsaved()
+        if unsaved is not None:
+            return final.write(*unsaved, None)
+
+        def units(states: Mapping[str, Assignment], done: set[str]) -> RoundUnits:
+            ids = table.ids(spec.units.id)
+            rows = [states.get(unit, Assignment(unit, {}, None)) for unit in ids]
+            rows = [row._replace(context=context) for row, context in zip(rows, rows_of(cells), strict=True)]
+            return RoundUnits(rows, done, contexts, forbids, field)
+
         model, posterior = self._posterior(encoding)
-        units = RoundUnits(rows, done, contexts, forbids)
-        planned, summary = design_round(self.spec, model, posterior, units, aims, seed, budget, progress)
-        with self.store.transaction() as connection:
-            now = [(r.id, r.version) for r in kept.read_rounds(connection) if r.id > 0]
-            if now != [(r.id, r.version) for r in rounds]:
-                raise CampaignError(
-                    f"Another process wrote a round to {self.store.label} meanwhile. Look at it with `cobed status`, "
-                    "and design again if you still want to."
-                )
-            self._keep_encoding(connection, encoding)
-            kept.write_round(connection, Round(number, kept.now(), mark, seed, version, summary), planned)
-        return planned
+        first = units(chosen.states, chosen.done)
+        actions, summary = design_round(
+            spec, model, posterior, first, pick_targets(spec, aims), seed, budget, progress
+        )  # fmt: skip
+        summary["warnings"] = [*([chosen.left_out] if chosen.left_out else []), *summary["warnings"]]
+        summary["take"] = chosen.take
+        return final.write(
+            assign(spec, model, posterior, first, actions),
+            summary,
+            lambda states, done: assign(spec, model, posterior, units(states, done), actions),
+        )
 
     def pin(self, actions: Mapping[str, Any]) -> None:
         """Decide the actions of single units of the last round; the next `recommend` on it redesigns the rest."""
-        self._mark(actions, {})
+        mark_units(self.store, self.spec, actions, ())
 
     def reject(self, units: Iterable[str]) -> None:
         """Refuse what single units of the last round were given; the next `recommend` on it gives them something else."""
@@ -166,40 +174,7 @@ class Campaign:
             raise CampaignError(
                 "A number cannot be rejected, because the next best one is beside it. Pin another value."
             )
-        self._mark({}, set(units))
-
-    def _mark(self, pins: Mapping[str, Any], rejected: Iterable[str]) -> None:
-        with self.store.transaction() as connection:
-            rounds = [r for r in kept.read_rounds(connection) if r.id > 0]
-            if not rounds:
-                raise CampaignError("There is no round yet whose assignments could be pinned or rejected. Design one.")
-            rows = {row.unit: row for row in kept.read_assignments(connection, rounds[-1].id)}
-            done = kept.done_units(connection, rounds[-1].id)
-            for unit in [*pins, *rejected]:
-                if str(unit) not in rows:
-                    raise CampaignError(f"Unit {str(unit)!r} is not in round {rounds[-1].id}, the last one.")
-                if str(unit) in done:
-                    raise CampaignError(f"Unit {str(unit)!r} has an outcome already; what it got cannot be changed.")
-            changed = [rows[str(u)]._replace(action=self._parse_action(a), state="pinned") for u, a in pins.items()]
-            for unit in rejected:
-                row = rows[str(unit)]
-                refused = dict.fromkeys([*row.rejected, row.action])
-                changed.append(row._replace(state="planned", rejected=tuple(refused)))
-            kept.write_round(
-                connection, rounds[-1]._replace(summary={**rounds[-1].summary, "stale": True}), changed
-            )  # fmt: skip
-
-    def _parse_action(self, value: Any) -> Any:
-        frame = pd.DataFrame(
-            {name: [value[name] if isinstance(value, Mapping) else value] for name in self.spec.action.columns}
-        )
-        table = read_table(frame, "pinned actions")
-        complaints = Complaints(table)
-        (action,) = read_actions(self.spec, table, complaints)
-        complaints.tell()
-        if action is None:
-            raise CampaignError("A pinned action must not be empty.")
-        return action
+        mark_units(self.store, self.spec, {}, [units] if isinstance(units, str) else units)
 
     # What came back.
 
@@ -367,10 +342,6 @@ class Campaign:
     def _encoding(self, connection: Any) -> Encoding | None:
         text = kept.read_meta(connection).get("encoding")
         return None if text is None else Encoding.from_json(text)
-
-    def _keep_encoding(self, connection: Any, encoding: Encoding) -> None:
-        if self._encoding(connection) is None:
-            kept.write_meta(connection, "encoding", encoding.to_json())
 
     def _action_columns(self, words: list[Any]) -> dict[str, Any]:
         if self.spec.action.options is not None:

@@ -32,7 +32,7 @@ class Location:
 
     @property
     def label(self) -> str:
-        return printable(self.path or self.url.render_as_string(hide_password=False))
+        return printable(self.path or self.url.set(drivername="postgresql").render_as_string(hide_password=False))
 
     def scrubbed(self, text: str) -> str:
         """A text of the database's without the secrets of the URL."""

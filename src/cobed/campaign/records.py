@@ -65,6 +65,12 @@ class Planned(NamedTuple):
 
 # Conditions for `read_planned`.
 is_back, is_waiting = assignments.c.outcome.is_not(None), assignments.c.outcome.is_(None)
+is_designed = assignments.c.round > 0
+
+
+def in_round(round: int) -> sa.ColumnElement[bool]:
+    return assignments.c.round == round
+
 
 # Each of these runs inside a transaction of the caller.
 
@@ -145,7 +151,7 @@ def _of_units(
 
 def read_assignments(connection: Connection, round: int) -> list[Assignment]:
     """In the order of the user's table."""
-    return [planned.row for planned in read_planned(connection, assignments.c.round == round)]
+    return [planned.row for planned in read_planned(connection, in_round(round))]
 
 
 def read_planned(connection: Connection, *conditions: sa.ColumnElement[bool]) -> Iterator[Planned]:

@@ -74,13 +74,17 @@ class Store:
                 _migrate(connection, store.label)
         return store
 
+    def require_writing(self) -> None:
+        """`StorageError` where the store can only be read: to be asked before long work."""
+        if self.reading_only:
+            raise StorageError(
+                f"{self.label} can be read but not written. Copy it to where it can, or ask for the right to write."
+            )
+
     @contextlib.contextmanager
     def transaction(self, *, locking: bool = True) -> Iterator[Connection]:
         """All or nothing. Writers take turns: on PostgreSQL by a lock on one row, on SQLite by BEGIN IMMEDIATE."""
-        if self.reading_only:
-            raise StorageError(
-                f"{self.label} can be read but not written. Copy it to where it can, or ask for the right."
-            )
+        self.require_writing()
         with self._told(), self._connected() as connection, connection.begin():
             if connection.dialect.name != "sqlite" and locking:
                 connection.execute(sa.select(schema.meta).where(schema.meta.c.key == "schema").with_for_update())
@@ -136,7 +140,7 @@ class Store:
         try:
             yield
         except SQLAlchemyError as error:
-            said = self.location.scrubbed(str(getattr(error, "orig", None) or error)).strip()
+            said = " ".join(self.location.scrubbed(str(getattr(error, "orig", None) or error)).split()).rstrip(".")
             raise StorageError(f"{self.label}: the database says: {said}. {database.advice(said)}".strip()) from error
 
 

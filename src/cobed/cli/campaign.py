@@ -155,8 +155,11 @@ def design(
         Path | None, typer.Option(help="Where the policy will be deployed. By default the units themselves.")
     ] = None,
     take: Annotated[
-        int | None, typer.Option(help="Experiment on so many of the rows, drawn at random by the spec's seed.")
+        int | None, typer.Option(help="Experiment on so many of the free rows, drawn at random by the spec's seed.")
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Take units too that have an outcome or wait for one.")
+    ] = False,
     out: Annotated[
         Path, typer.Option(parser=output, help="Where to write the units with their actions: .csv, .xlsx or .parquet.")
     ] = Path("assignments.csv"),
@@ -172,13 +175,12 @@ def design(
     _check_outputs([out], spec, store, {"the table of units": units, "the table of targets": targets})
     rows = read_table(units)
     campaign = _open(spec, store, create=True)
-    rows = rows if take is None else rows.sample(take, campaign.spec.seed)
     before = campaign.rounds()
     if pin:
         campaign.pin(dict(_pair(text, campaign) for text in pin))
     if reject:
         campaign.reject(reject)
-    frame = campaign.recommend(rows, targets, progress=ConsoleReporter())
+    frame = campaign.recommend(rows, targets, take=take, again=again, progress=ConsoleReporter())
     last = campaign.rounds()[-1]
     write_table(frame, out)
     known = any((r.id, r.version) == (last.id, last.version) for r in before)
@@ -187,7 +189,7 @@ def design(
     if campaign.spec.action.options is not None:
         counts = Counter(frame[campaign.spec.action.column])
         print("Units by action: " + ", ".join(f"{name} {counts[name]}" for name in campaign.spec.action.options))
-    value, error, unit = last.summary["score"] or (0.0, 0.0, "")
+    value, error, unit = last.summary.get("score") or (0.0, 0.0, "")
     if value > 0:
         amount = f"{value:.3g} ± {error:.2g}" if error else f"{value:.3g}"
         promise = (
@@ -195,8 +197,10 @@ def design(
             if unit == "nats"
             else f"let the policy earn {amount} more {campaign.spec.outcome.column} a target than now"
         )
-        print(f"The outcomes should {promise}. {last.summary['reason']}")
-    _warn(last.summary["warnings"])
+        field = last.summary.get("field", 0)
+        others = f", with those of {field:,} unit(s) that other rounds still wait for," if field else ""
+        print(f"The outcomes{others} should {promise}. {last.summary['reason']}")
+    _warn(last.summary.get("warnings", []))
     print(f"Next: fill in the column {campaign.spec.outcome.column!r}, then: cobed observe {out}")
 
 

@@ -1,0 +1,47 @@
+"""What the user decides about single units of the last round: actions given by hand, actions refused."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from cobed.campaign import records as kept
+from cobed.campaign.encoding import read_actions
+from cobed.campaign.spec import CampaignSpec
+from cobed.campaign.store import Store
+from cobed.campaign.tables import Complaints, read_table
+from cobed.errors import CampaignError
+
+
+def mark_units(store: Store, spec: CampaignSpec, pins: Mapping[str, Any], rejected: Iterable[str]) -> None:
+    """Store pins and rejections, and that the round is to be designed anew."""
+    actions = {str(unit): _parse_action(spec, action) for unit, action in pins.items()}
+    refused = [str(unit) for unit in rejected]
+    with store.transaction() as connection:
+        rounds = [r for r in kept.read_rounds(connection) if r.id > 0]
+        if not rounds:
+            raise CampaignError("There is no round yet whose assignments could be pinned or rejected. Design one.")
+        last = rounds[-1]
+        found = {place.row.unit: place for place in kept.read_units(connection, [*actions, *refused], last.id)}
+        for unit in [*actions, *refused]:
+            if unit not in found:
+                raise CampaignError(f"Unit {unit!r} is not in round {last.id}, the last one.")
+            if found[unit].outcome is not None:
+                raise CampaignError(f"Unit {unit!r} has an outcome already; what it got cannot be changed.")
+        changed = [found[unit].row._replace(action=action, state="pinned") for unit, action in actions.items()]
+        for unit in dict.fromkeys(refused):
+            row = found[unit].row
+            changed.append(row._replace(state="planned", rejected=tuple(dict.fromkeys([*row.rejected, row.action]))))
+        kept.write_round(connection, last._replace(summary={**last.summary, "stale": True}), changed)
+
+
+def _parse_action(spec: CampaignSpec, value: Any) -> Any:
+    columns = spec.action.columns
+    frame = pd.DataFrame({name: [value.get(name) if isinstance(value, Mapping) else value] for name in columns})
+    table = read_table(frame, "pinned actions")
+    complaints = Complaints(table)
+    (action,) = read_actions(spec, table, complaints)
+    complaints.tell()
+    if action is None:
+        raise CampaignError("A pinned action must not be empty.")
+    return action
