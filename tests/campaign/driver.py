@@ -85,7 +85,7 @@ class Driver(RuleBasedStateMachine):
         return code, said
 
     def _in_this_process(self, arguments):
-        out, before, argv = io.StringIO(), Path.cwd(), sys.argv
+        out, before, argv = io.TextIOWrapper(io.BytesIO(), "utf-8"), Path.cwd(), sys.argv
         os.chdir(self.folder)
         sys.argv = ["cobed", *arguments]
         try:
@@ -98,7 +98,8 @@ class Driver(RuleBasedStateMachine):
         finally:
             os.chdir(before)
             sys.argv = argv
-        return code, out.getvalue()
+        out.flush()
+        return code, out.buffer.getvalue().decode()
 
     def opened(self):
         if self.campaign is None:
