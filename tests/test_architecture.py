@@ -37,6 +37,8 @@ LEVEL = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
 
 MAX_LINES = 400
 PICKLERS = {"pickle", "cloudpickle", "dill"}
+# A campaign's database is reached through SQLAlchemy; nothing else leaves the machine.
+NETWORK = {"socket", "http", "urllib", "requests", "httpx", "aiohttp", "ftplib", "smtplib", "socketserver", "xmlrpc"}
 
 Name = tuple[str, ...]  # ("cobed", "models", "linear")
 
@@ -113,6 +115,16 @@ def pickling(package: Path) -> list[str]:
     return sentences
 
 
+def connecting(package: Path) -> list[str]:
+    """A sentence for each import of a module that speaks to a network."""
+    return [
+        f"{path.relative_to(package)}, line {line}: imports {target[0]}, which reaches other machines."
+        for path in source_files(package)
+        for line, target in imports(path, package)
+        if target and target[0] in NETWORK
+    ]
+
+
 def test_every_import_points_to_the_same_room_or_one_above():
     assert PACKAGE.is_dir()
     found = forbidden_imports(PACKAGE)
@@ -121,6 +133,11 @@ def test_every_import_points_to_the_same_room_or_one_above():
 
 def test_nothing_is_pickled():
     found = pickling(PACKAGE)
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_no_module_opens_a_connection():
+    found = connecting(PACKAGE)
     assert not found, "\n" + "\n".join(found)
 
 
@@ -237,6 +254,13 @@ def test_a_module_without_a_room_is_told_where_to_be_added(tree, file):
 )
 def test_pickling_is_found(tree, text):
     assert len(pickling(tree({"trial.py": text}))) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["import socket", "from urllib.request import urlopen", "def f():\n    import http.client"]
+)
+def test_a_connection_is_found(tree, text):
+    assert len(connecting(tree({"trial.py": text}))) == 1
 
 
 @pytest.mark.parametrize("text", ["np.load(path)", "np.load(path, allow_pickle=False)", "from .pickle import x"])

@@ -1,5 +1,6 @@
 """The examples people copy: docstrings and the README's code, run."""
 
+import ast
 import doctest
 import importlib
 import re
@@ -10,6 +11,7 @@ import pytest
 README = Path(__file__).parents[1] / "README.md"
 PROCESSES = README.with_name("docs") / "gaussian-processes.md"
 TUTORIAL = README.with_name("docs") / "campaign.md"
+GUARANTEES = README.with_name("docs") / "guarantees.md"
 
 
 @pytest.mark.parametrize("module", ["spaces.discrete", "spaces.box", "spaces.product", "problem", "designers.cobed"])
@@ -77,3 +79,26 @@ def test_the_tutorial_of_a_campaign_runs(tmp_path, monkeypatch, capsys):
     assert 'src="http' not in page
     policy = names["policy"]
     assert not ((policy["offer"] == "10%") & (policy["newbie"] == "yes")).any()
+
+
+def tests_in(path):
+    names = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+    return {node.name: [ast.unparse(mark) for mark in node.decorator_list] for node in names}
+
+
+def test_every_guarantee_names_tests_and_benchmarks_that_exist():
+    """Also whether they are slow, and where no promise is without one."""
+    text = GUARANTEES.read_text()
+    root = README.parent
+    named = re.findall(r"(\*slow\* )?`(tests/[\w/]+\.py)::(test_\w+)`", text)
+    assert len(named) == text.count("::")
+    for slow, file, name in named:
+        found = tests_in(root / file)
+        assert name in found, f"{file}::{name}"
+        assert bool(slow) == ("pytest.mark.slow" in found[name]), f"{file}::{name} is slow or not"
+    for file in re.findall(r"`(benchmarks/\w+\.py)", text):
+        assert (root / file).exists(), file
+    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| promise")]
+    assert len(rows) > 20
+    for row in rows:
+        assert "::" in row or "benchmarks/" in row, row
