@@ -50,6 +50,10 @@ class ReachedEngine(CobedError):
     """Everything before the engine went well."""
 
 
+class Refused(CobedError):
+    """A command ended in a sentence."""
+
+
 def fuzz_spec(rng: random.Random, folder: Path) -> None:
     text = a_spec(rng)
     if rng.random() < 0.3:
@@ -213,10 +217,12 @@ def fuzz_command(rng: random.Random, folder: Path) -> None:
     sys.argv = ["cobed", *arguments]
     streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", errors=errors) for errors in ("strict", "backslashreplace")]
     with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+        code: Any = 0
         try:
             run_command()
         except SystemExit as end:
-            print(end.code, file=sys.stderr)
+            code = end.code
+            print(code, file=sys.stderr)
         finally:
             os.chdir("/")
     for stream in streams:
@@ -226,6 +232,8 @@ def fuzz_command(rng: random.Random, folder: Path) -> None:
             raise AssertionError(f"a password is printed: {said}")
         if "Traceback" in said:
             raise AssertionError(said)
+    if code:
+        raise Refused("by the command line")
 
 
 KINDS: dict[str, tuple[float, Callable[[random.Random, Path], None]]] = {

@@ -150,7 +150,8 @@ class Table:
         if not pd.api.types.is_numeric_dtype(values.dtype) or pd.api.types.is_bool_dtype(values.dtype):
             numbers = pd.Series(pd.to_numeric(self.text(column), errors="coerce"))
             # A number that Excel shows as a percentage.
-            values = numbers.where(numbers.notna() | ~values.map(lambda value: isinstance(value, float)), values)
+            percentages = values.astype(object).map(lambda value: isinstance(value, float))
+            values = numbers.where(numbers.notna() | ~percentages, values)
         array = values.to_numpy(dtype="float64", na_value=np.nan)
         # The engine computes in single precision.
         bad = ~(np.abs(array) <= np.finfo(np.float32).max)
@@ -219,6 +220,8 @@ def read_table(source: Any, name: str | None = None) -> Table:
 
 
 def _from_frame(frame: pd.DataFrame, name: str) -> Table:
+    if frame.columns.nlevels > 1:
+        raise TableError(f"{name} has headings of {frame.columns.nlevels} levels. Give each column one name.")
     rows, original = np.asarray(frame.index), frame
     # An index with names is columns like the others; one without is what the rows are called.
     frame = with_index(frame) if any(level is not None for level in frame.index.names) else frame

@@ -78,7 +78,8 @@ def guess(name: str, table: Table, action: str | None = None, outcome: str | Non
     for column in (action, outcome):
         if column is not None:
             table.require([column], "which you named")
-    columns = [str(column) for column in table.frame.columns if column not in (action, outcome)]
+    # A spec names columns by text.
+    columns = [column for column in table.frame.columns if isinstance(column, str) and column not in (action, outcome)]
     if not columns:
         raise TableError(
             f"{table.name} has no columns besides {action!r} and {outcome!r}; an id and contexts are needed."
