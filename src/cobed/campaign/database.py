@@ -5,6 +5,7 @@ import os
 import re
 import sqlite3
 import stat
+import time
 import urllib.parse
 from pathlib import Path
 from typing import Any
@@ -117,8 +118,21 @@ def _connect(path: Path, *, reading: bool) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             # Only once there is a campaign in the file: until then its creation is undone whole by a plain journal.
-            connection.execute("PRAGMA journal_mode = WAL")
+            _use_write_ahead_log(connection)
     return connection
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    # For this one lock SQLite does not wait by itself: processes that begin a campaign together meet here.
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > end:
+                raise
+            time.sleep(0.02)
 
 
 def _uri(path: Path, *, reading: bool) -> str:
