@@ -81,16 +81,17 @@ class Forks:
 
 
 def serve() -> None:
-    import jax  # noqa: F401
+    import importlib
+    import pkgutil
 
-    import cobed.campaign.campaign
-    import cobed.campaign.plan
-    import cobed.campaign.process
-    import cobed.campaign.rounds
+    import cobed.campaign
+    import cobed.report
+
+    # Everything that commands of a campaign import, JAX with it.
+    for package in (cobed.campaign, cobed.report):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
     import cobed.cli
-    import cobed.decide
-    import cobed.report.campaign
-    import cobed.report.plan  # noqa: F401
 
     for line in sys.stdin:
         request = json.loads(line)

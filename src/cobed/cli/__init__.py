@@ -1,5 +1,7 @@
 """The command line. Thin: parse, call, print. JAX is loaded by the commands that need it."""
 
+import io
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -83,14 +85,14 @@ app.add_typer(campaign.app)
 def main() -> None:
     """Run the command line; errors a user can mend are printed as a sentence."""
     for stream in (sys.stdout, sys.stderr):
-        # Names of files and cells may hold what a terminal cannot show.
-        stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
+        # Names of files and cells may hold what a terminal cannot show. A notebook's own streams can show everything.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
-    except CobedError as error:
-        sys.exit(f"cobed: {error}")
-    except OSError as error:
-        sys.exit(f"cobed: {error}")
+    except (CobedError, OSError) as error:
+        # A URL given where a file is expected comes back in the message.
+        sys.exit("cobed: " + re.sub(r"(:/{1,2}[^\s:/@]*):[^\s@]*@", r"\1:***@", str(error)))
     except ModuleNotFoundError as error:
         if error.name not in ("pydantic", "pyarrow", "sqlalchemy"):
             raise
