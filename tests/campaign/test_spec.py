@@ -221,3 +221,19 @@ def test_thousands_of_values_are_read_or_told(place, value):
 def test_any_text_is_read_or_told(text, at):
     with told():
         parse_spec(GOOD[:at] + text + GOOD[at:])
+
+
+@pytest.mark.parametrize(
+    "number", ["typical = 1e300", "typical = -1e16", "spread = 1e300", "spread = 1e-300", "spread = 0.0"]
+)
+def test_numbers_that_single_precision_cannot_hold_are_told(number):
+    key = number.split(" = ")[0]
+    text = """name = "s"
+units.id = "c"
+context.new = "binary"
+action = { column = "offer", options = ["a", "b"] }
+outcome = { column = "y", likelihood = "normal", typical = 1.0, spread = 2.0 }
+"""
+    text = text.replace("typical = 1.0" if key == "typical" else "spread = 2.0", number)
+    with pytest.raises(SpecError, match=f"outcome.{key}: .* is not allowed: input should be"):
+        parse_spec(text)

@@ -14,21 +14,28 @@ from cobed.campaign.constraints import Forbids, forbidden_at
 from cobed.campaign.database import DAMAGED
 from cobed.campaign.encoding import (
     Encoding,
-    action_vectors,
     action_words,
-    encode_cells,
     encode_contexts,
     fit_encoding,
     pick_targets,
     rows_of,
 )
-from cobed.campaign.observe import Receipt, Withdrawal, add_outcomes, withdraw_units, withdraw_upload
+from cobed.campaign.observe import (
+    UNFIT,
+    Receipt,
+    Withdrawal,
+    add_outcomes,
+    engine_rows,
+    stored_encoding,
+    withdraw_units,
+    withdraw_upload,
+)
 from cobed.campaign.pins import mark_units
 from cobed.campaign.records import Assignment, Round
 from cobed.campaign.selection import Selection, read_field, select_units
 from cobed.campaign.spec import CampaignSpec, changed_sections, parse_spec, read_spec, spec_hash
 from cobed.campaign.store import Store
-from cobed.campaign.summary import Status, where
+from cobed.campaign.summary import Status, export_names, own_names, where
 from cobed.campaign.tables import Table, read_table
 from cobed.campaign.writer import RoundWriter
 from cobed.errors import CampaignError, SpecError, StorageError, TableError
@@ -46,6 +53,7 @@ class Campaign:
     def __init__(self, store: Store, spec: CampaignSpec, directory: Path | None = None):
         """Use `create` and `open`."""
         self.store, self.spec, self.directory = store, spec, directory
+        self.deployed: dict[str, Any] | None = None  # what `deploy` found last
         self._known: tuple[Any, AbstractModel, Posterior] | None = None
 
     @classmethod
@@ -201,13 +209,15 @@ class Campaign:
         from cobed.data import Data
 
         with self.store.reading() as connection:
-            encoding, planned = self._encoding(connection), list(kept.read_planned(connection, kept.is_back))
+            encoding, planned = (
+                stored_encoding(connection, self.spec),
+                list(kept.read_planned(connection, kept.is_back)),
+            )
         back = [(place.row.context, place.outcome) for place in planned if place.outcome is not None]
         if not back or encoding is None:
             return None
-        encoded = encode_cells(self.spec, encoding, [context for context, _ in back])
-        actions = action_vectors(self.spec, [outcome.action for _, outcome in back])
-        return Data(encoded, actions, [outcome.value for _, outcome in back])
+        contexts, actions = [context for context, _ in back], [outcome.action for _, outcome in back]
+        return Data(*engine_rows(self.spec, encoding, contexts, actions), [outcome.value for _, outcome in back])
 
     def posterior(self) -> "tuple[AbstractModel, Posterior]":
         """The model and what is known about its psi after all outcomes so far."""
@@ -229,11 +239,15 @@ class Campaign:
     # What to do.
 
     def deploy(self, targets: Any) -> pd.DataFrame:
-        """The same rows, order and index with the best action for each, its expected outcome and how sure that is."""
+        """The same rows, order and index with the best action for each, its expected outcome and how sure that is.
+
+        What it is worth is in `deployed`, and recorded in a store that can be written.
+        """
         table = read_table(targets, None if isinstance(targets, str | Path) else "targets")
         frame, summary = self.policy(table)
-        created = kept.now("microseconds")
-        self.store.write(lambda connection: kept.write_policy(connection, created, table.name, summary))
+        self.deployed, created = summary, kept.now("microseconds")
+        if not self.store.reading_only:
+            self.store.write(lambda connection: kept.write_policy(connection, created, table.name, summary))
         return frame
 
     def policy(self, table: Table) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -243,12 +257,12 @@ class Campaign:
         from cobed.campaign.engine import POLICY_DRAWS, candidate_actions, policy_optimum
         from cobed.decide import compare, decide
 
-        names = ["expected", "low", "high", "p_best"]
-        self._check_free(table, [*self.spec.action.columns, *names])
+        names = own_names(["expected", "low", "high", "p_best"], self.spec.action.columns)
+        self._check_free(table, [*self.spec.action.columns, *names.values()])
         table.ids(self.spec.units.id)
         with self.store.reading() as connection:
             has_outcomes = any(r.num_outcomes for r in kept.read_rounds(connection))
-            encoding = self._encoding(connection) if has_outcomes else None
+            encoding = stored_encoding(connection, self.spec) if has_outcomes else None
         if encoding is None:
             raise CampaignError(
                 "No outcome has come back yet, so there is nothing to deploy by. Add outcomes with `cobed observe`."
@@ -263,7 +277,7 @@ class Campaign:
         words = action_words(self.spec, chosen.actions)
         columns = self._action_columns(words)
         # Single precision has six digits to show.
-        columns |= {name: np.char.mod("%.6g", getattr(chosen, name)).astype(float) for name in names}
+        columns |= {new: np.char.mod("%.6g", getattr(chosen, name)).astype(float) for name, new in names.items()}
         summary = {
             "rows": len(table),
             "single": action_words(self.spec, compared.single[None])[0],
@@ -304,20 +318,25 @@ class Campaign:
 
     def export(self) -> pd.DataFrame:
         """Everything as one table: a row for each unit of each round, with its context, what was planned and what came back."""
+        spec, names = self.spec, export_names(self.spec)
         records = []
         with self.store.reading() as connection:
             for number, row, back in kept.read_planned(connection):
                 given = back.action if back else row.action
-                columns = {name: value[0] for name, value in self._action_columns([given]).items()}
+                try:
+                    columns = {name: value[0] for name, value in self._action_columns([given]).items()}
+                except UNFIT as error:
+                    where = f"{self.store.label}: the action of unit {row.unit!r} of round {number}"
+                    raise StorageError(f"{where} does not fit campaign.toml. {DAMAGED}") from error
                 records.append(
                     {
-                        "round": number,
-                        self.spec.units.id: row.unit,
-                        **row.context,
+                        names["round"]: number,
+                        spec.units.id: row.unit,
+                        **{name: row.context.get(name) for name in spec.context},
                         **columns,
-                        "state": row.state,
-                        "as_planned": back is None or back.action == row.action,
-                        self.spec.outcome.column: back.value if back else None,
+                        names["state"]: row.state,
+                        names["as_planned"]: back is None or back.action == row.action,
+                        spec.outcome.column: back.value if back else None,
                     }
                 )
         return pd.DataFrame(records)
@@ -330,7 +349,7 @@ class Campaign:
     def encoding(self) -> Encoding | None:
         """How contexts become numbers; None before the first table."""
         with self.store.reading() as connection:
-            return self._encoding(connection)
+            return stored_encoding(connection, self.spec)
 
     def rounds(self) -> list[Round]:
         """All rounds with their summaries, history as round 0."""
@@ -338,10 +357,6 @@ class Campaign:
             return kept.read_rounds(connection)
 
     # Small things.
-
-    def _encoding(self, connection: Any) -> Encoding | None:
-        text = kept.read_meta(connection).get("encoding")
-        return None if text is None else Encoding.from_json(text)
 
     def _action_columns(self, words: list[Any]) -> dict[str, Any]:
         if self.spec.action.options is not None:

@@ -24,12 +24,15 @@ DAMAGED = "The store is damaged, or another program has changed it. Restore it f
 HIDDEN = "***"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Location:
     """A SQLite file, or the URL of a server's database. `label` is how messages call it."""
 
     url: sa.URL
     path: Path | None
+
+    def __repr__(self) -> str:
+        return f"Location({self.label!r})"
 
     @property
     def label(self) -> str:
@@ -82,6 +85,9 @@ def locate(location: str | Path) -> Location:
         return Location(url, Path(url.database))
     if "@" in (url.host or ""):
         raise StorageError(f"{printable(text)!r}: an @ in a user's name or password is written %40 in a URL.")
+    if "password" in url.query:
+        # Where SQLAlchemy hides it too.
+        url = url.set(password=str(url.query["password"])).difference_update_query(["password"])
     return Location(url.set(drivername="postgresql+psycopg"), None)
 
 

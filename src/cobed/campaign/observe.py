@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 
 from cobed.campaign import records as kept
+from cobed.campaign.database import DAMAGED
 from cobed.campaign.encoding import (
     Encoding,
+    action_vectors,
+    encode_cells,
     encode_contexts,
     fit_encoding,
     read_actions,
@@ -19,7 +22,10 @@ from cobed.campaign.records import Assignment, Outcome, Planned, Round
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.store import Store
 from cobed.campaign.tables import Complaints, Table
-from cobed.errors import CampaignError
+from cobed.errors import CampaignError, StorageError
+
+# What reading numbers out of damaged cells raises.
+UNFIT = (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +89,36 @@ def add_outcomes(store: Store, spec: CampaignSpec, table: Table, round: int | No
     return Receipt(**counts, waiting=int((~back).sum()))
 
 
+def stored_encoding(connection: Any, spec: CampaignSpec) -> Encoding | None:
+    """How contexts become numbers; None before the first table."""
+    text = kept.read_meta(connection).get("encoding")
+    if text is None:
+        return None
+    try:
+        encoding = Encoding.from_json(text)
+        # Every column has what its kind needs.
+        encode_cells(spec, encoding, [])
+        for name, column in spec.context.items():
+            _ = encoding.scales[name] if column.type == "numeric" else None
+    except UNFIT as error:
+        raise StorageError(
+            f"The stored scaling of the context columns cannot be read ({error!r}). {DAMAGED}"
+        ) from error
+    return encoding
+
+
+def engine_rows(
+    spec: CampaignSpec, encoding: Encoding, contexts: list[dict[str, Any]], actions: list[Any]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Stored contexts and actions in the engine's numbers, (N, C) and (N, A)."""
+    try:
+        return encode_cells(spec, encoding, contexts), action_vectors(spec, actions)
+    except UNFIT as error:
+        raise StorageError(
+            f"A stored context or action does not fit the columns and options of campaign.toml ({error!r}). {DAMAGED}"
+        ) from error
+
+
 def _has_actions(spec: CampaignSpec, table: Table) -> bool:
     return all(column in table.frame.columns for column in spec.action.columns)
 
@@ -132,10 +168,10 @@ def _history(
     missing = np.array([given[place] is None for place in rows])
     complaints.add(missing, spec.action.columns[0], "A unit that no round had planned needs the action it got.")
     complaints.tell()
-    text = kept.read_meta(connection).get("encoding")
-    encoding = fit_encoding(spec, [part]) if text is None else Encoding.from_json(text)
+    known = stored_encoding(connection, spec)
+    encoding = fit_encoding(spec, [part]) if known is None else known
     _, cells = encode_contexts(spec, encoding, part)
-    if text is None:
+    if known is None:
         kept.write_meta(connection, "encoding", encoding.to_json())
     made = [
         Assignment(str(ids[place]), context, given[place], "unplanned")

@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import json
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -86,7 +87,11 @@ def write_meta(connection: Connection, key: str, value: str) -> None:
 
 def read_rounds(connection: Connection) -> list[Round]:
     found = connection.execute(sa.select(rounds).order_by(rounds.c.id))
-    return [Round(**{**r._mapping, "summary": _json(r.summary, f"round {r.id}", dict)}) for r in found]
+    made = [Round(**{**r._mapping, "summary": _json(r.summary, f"round {r.id}", dict)}) for r in found]
+    for r in made:
+        if not all(isinstance(number, int) for number in (r.id, r.version, *r[6:])):
+            raise StorageError(f"What is stored of round {r.id} cannot be read. {DAMAGED}")
+    return made
 
 
 def write_round(connection: Connection, round: Round, rows: Sequence[Assignment]) -> None:
@@ -177,7 +182,7 @@ def _planned(row: sa.Row[Any]) -> Planned:
     assigned = Assignment(row.unit, context, _json(row.action, where, str, dict), row.state, tuple(rejected))
     if row.outcome is None:
         return Planned(row.round, assigned, None)
-    if row.told is None or not isinstance(row.value, float):
+    if row.told is None or not isinstance(row.value, float) or not math.isfinite(row.value):
         raise StorageError(f"The outcome of {where} cannot be read. {DAMAGED}")
     return Planned(row.round, assigned, Outcome(row.round, row.unit, row.value, _json(row.given, where, str, dict)))
 

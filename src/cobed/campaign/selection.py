@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from cobed.campaign import records as kept
-from cobed.campaign.encoding import Encoding, action_vectors, encode_cells
+from cobed.campaign.encoding import Encoding
+from cobed.campaign.observe import engine_rows
 from cobed.campaign.records import Assignment, Round
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.tables import Table
@@ -145,5 +146,4 @@ def read_field(connection: Any, spec: CampaignSpec, encoding: Encoding, number: 
         return None
     if not rows:
         return Field(np.zeros((0, 0)), np.zeros((0, 0)), warning)
-    contexts = encode_cells(spec, encoding, [row.context for row in rows])
-    return Field(contexts, action_vectors(spec, [row.action for row in rows]), warning)
+    return Field(*engine_rows(spec, encoding, [row.context for row in rows], [row.action for row in rows]), warning)

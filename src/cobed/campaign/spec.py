@@ -10,8 +10,9 @@ from cobed.campaign.toml import parse, problems
 from cobed.errors import ModelError, SpecError
 from cobed.outcomes import NO, YES, AbstractLaw, law_named, laws
 
-Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
-Positive = Annotated[Finite, Field(gt=0)]
+# Squares of these fit into the single precision of the engine.
+Finite = Annotated[float, Field(allow_inf_nan=False, strict=True, ge=-1e15, le=1e15)]
+Positive = Annotated[float, Field(allow_inf_nan=False, strict=True, ge=1e-15, le=1e15)]
 Name = Annotated[str, Field(min_length=1)]
 
 

@@ -21,6 +21,11 @@ from cobed.errors import StorageError
 WAITS = (0.5, 1, 2, 4, 8, 15, 30)
 ATTEMPTS = 3
 
+# Of a server: a copy that follows another, a database or a user for reading.
+CANNOT_WRITE = """
+    SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on'
+        OR NOT has_table_privilege('meta', 'UPDATE') OR NOT has_table_privilege('outcomes', 'INSERT')"""
+
 T = TypeVar("T")
 
 
@@ -51,6 +56,8 @@ class Store:
             schema.metadata.create_all(connection)
             rows = {"schema": str(schema.SCHEMA), "cobed": __version__, **values}
             connection.execute(sa.insert(schema.meta), [{"key": key, "value": value} for key, value in rows.items()])
+        # Connections made from now on find a campaign, and use a write-ahead log.
+        store.close()
         return store
 
     @classmethod
@@ -62,17 +69,26 @@ class Store:
         if not holds_campaign(location):
             raise StorageError(f"{place.label} is a database without a campaign in it.")
         store = cls(place, reading=not place.writable())
-        with store.reading() as connection:
-            version = _version(connection, store.label)
+        try:
+            store._bring_up_to_date()
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _bring_up_to_date(self) -> None:
+        with self.reading() as connection:
+            version = _version(connection, self.label)
+            if self.location.path is None:
+                self.reading_only = bool(connection.execute(sa.text(CANNOT_WRITE)).scalar())
         if version < schema.SCHEMA:
-            if store.reading_only:
+            if self.reading_only:
                 raise StorageError(
-                    f"{store.label} was written by an older version of cobed and must be brought to this one, but it cannot "
+                    f"{self.label} was written by an older version of cobed and must be brought to this one, but it cannot "
                     "be written. Copy it to where it can, and open the copy."
                 )
-            with store.transaction() as connection:
-                _migrate(connection, store.label)
-        return store
+            with self.transaction() as connection:
+                _migrate(connection, self.label)
 
     def require_writing(self) -> None:
         """`StorageError` where the store can only be read: to be asked before long work."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,17 @@ class Status:
     num_outcomes: int
     num_waiting: int
     num_policies: int
+
+
+def own_names(names: Iterable[str], taken: Collection[str]) -> dict[str, str]:
+    """What cobed calls columns of its own: cobed_NAME where the user's columns have the name already."""
+    return {name: f"cobed_{name}" if name in taken else name for name in names}
+
+
+def export_names(spec: CampaignSpec) -> dict[str, str]:
+    """The columns of an export beside the user's own."""
+    taken = [spec.units.id, *spec.context, *spec.action.columns, spec.outcome.column]
+    return own_names(("round", "state", "as_planned"), taken)
 
 
 def where(spec: CampaignSpec, cells: dict[str, list[Any]], words: list[Any]) -> list[dict[str, Any]]:

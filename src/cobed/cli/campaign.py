@@ -235,7 +235,9 @@ def deploy(
     frame = campaign.deploy(targets)
     write_table(frame, out)
     _, posterior = campaign.posterior()
-    summary = campaign.policies()[-1]
+    summary = campaign.deployed or {}
+    if campaign.store.reading_only:
+        _warn([f"{campaign.store.label} can be read but not written: this deployment is not recorded in it."])
     print(f"{len(frame):,} units in {out}.")
     if "counts" in summary:
         print("Units by action: " + ", ".join(f"{name} {count:,}" for name, count in summary["counts"].items()))
@@ -286,12 +288,16 @@ def status(
     store: Place = None,
 ) -> None:
     """Say where the campaign stands."""
+    from cobed.campaign.database import readable_by_others
+
     campaign = _open(spec, store, reading=True)
     found = campaign.status()
     print(
         f"{found.name}: {found.num_outcomes} outcome(s), {found.num_waiting} awaited, {found.num_policies} deployment(s)."
     )
     print(found.rounds.to_string(index=False) if len(found.rounds) else "No round yet.")
+    if exposed := readable_by_others(campaign.store.location):
+        _warn([exposed])
     if uploads:
         table = campaign.uploads().fillna("")
         print(table.to_string(index=False) if len(table) else "No upload yet.")

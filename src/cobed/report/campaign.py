@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 from cobed.campaign.campaign import Campaign
 from cobed.campaign.engine import POLICY_DRAWS, candidate_actions
 from cobed.campaign.spec import CampaignSpec
+from cobed.campaign.summary import export_names
 from cobed.data import Data
 from cobed.decide import mean_rewards
 from cobed.models.base import AbstractModel
@@ -74,7 +75,7 @@ def tried_figure(spec: CampaignSpec, table: pd.DataFrame) -> go.Figure:
     """How many units of each round got each action."""
     figure = go.Figure()
     if spec.action.options is not None:
-        counts = Counter(zip(table["round"], table[spec.action.column], strict=True))
+        counts = Counter(zip(table[export_names(spec)["round"]], table[spec.action.column], strict=True))
         for place, number in enumerate(sorted({int(number) for number, _ in counts})):
             name = "history" if number == 0 else f"round {number}"
             heights = [counts[number, option] for option in spec.action.options]
@@ -214,7 +215,8 @@ def _add_policy(page: Page, spec: CampaignSpec, policies: list[dict[str, Any]]) 
 
 def _warnings(campaign: Campaign, table: pd.DataFrame) -> list[str]:
     found = [warning for r in campaign.rounds() for warning in r.summary.get("warnings", [])]
-    others = sum(not planned for planned in table["as_planned"]) if len(table) else 0
+    as_planned = export_names(campaign.spec)["as_planned"]
+    others = sum(not planned for planned in table[as_planned]) if len(table) else 0
     if others:
         found.append(f"{others} unit(s) got another action than planned. The posterior uses what they got.")
     return found
