@@ -3,11 +3,12 @@
     python benchmarks/store.py [--sizes 1000 62500 250000 1000000] [--repeats 5] [--url postgresql://USER@HOST/DATABASE]
 
 Stores are filled by bulk inserts; each command runs in a new process. Printed: the median of the seconds, their ratio to the
-smallest store, and the largest memory of a process. Times are of the whole command, most of which are imports. With --url the
-tables of the database are dropped and made again.
+smallest store, the same of the seconds of computing (steadier where others use the machine), and the largest memory of a process.
+Times are of the whole command, most of which are imports. With --url the tables of the database are dropped and made again.
 """
 
 import argparse
+import resource
 import statistics
 import subprocess
 import sys
@@ -48,29 +49,22 @@ def fill(store: Store, number: int) -> None:
             size = share + (100 if place == ROUNDS - 1 else 0)
             records.write_round(connection, Round(place, records.now(), "", 0, 1, {"warnings": []}), [])
             upload = records.write_upload(connection, f"hash {place}", f"outcomes-{place}.csv")
+            units = [f"C{place}{i:08d}" for i in range(size)]
             for start in range(0, size, CHUNK):
-                rows = range(start, min(start + CHUNK, size))
-                connection.execute(
-                    sa.insert(schema.assignments),
-                    [
-                        {
-                            "round": place, "unit": f"C{place}{i:08d}", "position": i, "action": '"5%"', "state": "planned",
-                            "context": f'{{"recency": {i % 12}.0, "channel": "Web"}}', "rejected": "[]",
-                        }
-                        for i in rows
-                    ],
-                )  # fmt: skip
-                connection.execute(
-                    sa.insert(schema.outcomes),
-                    [
-                        {
-                            "round": place, "unit": f"C{place}{i:08d}", "value": float(i % 2), "action": '"5%"',
-                            "upload": upload, "created": "t",
-                        }
-                        for i in rows
-                        if i < share
-                    ],
-                )  # fmt: skip
+                rows = [
+                    {
+                        "round": place, "unit": unit, "position": start + i, "action": '"5%"', "state": "planned",
+                        "context": f'{{"recency": {i % 12}.0, "channel": "Web"}}', "rejected": "[]",
+                    }
+                    for i, unit in enumerate(units[start : start + CHUNK])
+                ]  # fmt: skip
+                connection.execute(sa.insert(schema.assignments), rows)
+            for start in range(0, share, CHUNK):
+                rows = [
+                    {"round": place, "unit": unit, "value": i % 2, "action": '"5%"', "upload": upload, "created": "t"}
+                    for i, unit in enumerate(units[start : min(start + CHUNK, share)])
+                ]
+                connection.execute(sa.insert(schema.outcomes), rows)
             values = {"num_units": size, "num_outcomes": share}
             connection.execute(sa.update(schema.rounds).where(schema.rounds.c.id == place).values(values))
         latest = sa.select(sa.func.max(schema.outcomes.c.id)).where(
@@ -79,13 +73,14 @@ def fill(store: Store, number: int) -> None:
         connection.execute(sa.update(schema.assignments).values(outcome=latest.scalar_subquery()))
 
 
-def run(folder: Path, *arguments: str) -> float:
-    """Seconds of a whole command."""
-    started = time.perf_counter()
+def run(folder: Path, *arguments: str) -> tuple[float, float]:
+    """Seconds of a whole command, by the clock and of computing."""
+    started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-c", "from cobed.cli import main; main()", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.perf_counter() - started, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def memory(folder: Path, *arguments: str) -> float:
@@ -99,8 +94,8 @@ def memory(folder: Path, *arguments: str) -> float:
     return int(done.stdout) / 1024
 
 
-def measure(size: int, repeats: int, url: str | None) -> dict[str, tuple[float, float]]:
-    """Median seconds and largest memory of each command with so many outcomes."""
+def measure(size: int, repeats: int, url: str | None) -> dict[str, tuple[float, float, float]]:
+    """Median seconds, by the clock and of computing, and largest memory of each command with so many outcomes."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "campaign.toml").write_text(SPEC)
@@ -110,7 +105,7 @@ def measure(size: int, repeats: int, url: str | None) -> dict[str, tuple[float, 
         fill(campaign.store, size)
         campaign.close()
         where = [] if url is None else ["--store", url]
-        seconds: dict[str, list[float]] = {"status": [], "observe": []}
+        seconds: dict[str, list[tuple[float, float]]] = {"status": [], "observe": []}
         for number in range(repeats + 1):
             unit = f"C{ROUNDS - 1}{size // ROUNDS + number:08d}"
             (folder / "one.csv").write_text(f"customer,visit\n{unit},1\n")
@@ -118,7 +113,10 @@ def measure(size: int, repeats: int, url: str | None) -> dict[str, tuple[float, 
             seconds["observe"].append(run(folder, "observe", "one.csv", *where))
         used = {"status": memory(folder, "status", *where), "observe": memory(folder, "observe", "one.csv", *where)}
         # The first ones read the file from the disk.
-        return {name: (statistics.median(values[1:]), used[name]) for name, values in seconds.items()}
+        medians = {
+            name: [statistics.median(kind) for kind in zip(*all[1:], strict=True)] for name, all in seconds.items()
+        }
+        return {name: (clock, computing, used[name]) for name, (clock, computing) in medians.items()}
 
 
 def main() -> None:
@@ -127,13 +125,17 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--url")
     given = parser.parse_args()
-    first: dict[str, tuple[float, float]] = {}
-    print(f"{'outcomes':>10} {'command':>8} {'seconds':>8} {'ratio':>6} {'MB':>6}")
+    first: dict[str, tuple[float, float, float]] = {}
+    print(f"{'outcomes':>10} {'command':>8} {'seconds':>8} {'ratio':>6} {'computing':>10} {'ratio':>6} {'MB':>6}")
     for size in given.sizes:
         found = measure(size, given.repeats, given.url)
         first = first or found
-        for name, (seconds, used) in found.items():
-            print(f"{size:>10,} {name:>8} {seconds:>8.2f} {seconds / first[name][0]:>6.2f} {used:>6.0f}", flush=True)
+        for name, (clock, computing, used) in found.items():
+            ratios = clock / first[name][0], computing / first[name][1]
+            print(
+                f"{size:>10,} {name:>8} {clock:>8.2f} {ratios[0]:>6.2f} {computing:>10.2f} {ratios[1]:>6.2f} {used:>6.0f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
