@@ -66,6 +66,12 @@ def postgres():
         shutil.rmtree(home, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def postgres_server(postgres):
+    """Its URL."""
+    return postgres.url
+
+
 @pytest.fixture
 def postgres_url(postgres):
     """A new, empty database."""
