@@ -16,6 +16,7 @@ from cobed.inference.importance import Importance
 from cobed.inference.laplace import Laplace
 from cobed.inference.lasso import Lasso
 from cobed.inference.nuts import NUTS
+from cobed.inference.second_route import ROWS, check_densities, gaussian_witnesses
 from cobed.inference.smc import TemperedSMC
 from cobed.inference.spike_slab import SpikeAndSlab
 from cobed.keys import Seed, as_key, key_came_first
@@ -165,6 +166,11 @@ def _doubts(model: AbstractModel, data: Data, posterior: Posterior) -> tuple[str
         # y - E_post f is Normal(0, noise^2 + Var_post f) when the model is right.
         rewards = np.asarray(posterior.mean_rewards(model, data.contexts, data.actions), np.float64)
         weights = np.asarray(posterior.weights, np.float64)
+        # Decisions are made by rewards computed like these.
+        rows = np.unique(np.linspace(0, data.num_rows - 1, ROWS).astype(int))
+        some = Data(data.contexts[rows], data.actions[rows], data.outcomes[rows])
+        seen = gaussian_witnesses(posterior.params, outcomes[rows] - rewards[:, rows], model.noise_std)
+        check_densities(posterior.method, model, some, seen)
         means = weights @ rewards
         spread = np.sqrt(model.noise_std**2 + weights @ (rewards - means) ** 2)
         distances = np.abs(outcomes - means) / spread

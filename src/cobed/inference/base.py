@@ -6,7 +6,8 @@ A `Posterior` is the checked value for one data set, with diagnostics and warnin
 
 import abc
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,6 +18,7 @@ import numpy as np
 from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.errors import ModelError, ProblemError
+from cobed.inference.second_route import Witnesses, check_densities
 from cobed.models.base import AbstractLikelihoodModel, AbstractModel, over_draws
 from cobed.types import Array, Float, Int, Key, Params
 
@@ -27,6 +29,8 @@ class Draws(NamedTuple):
     params: Params
     log_weights: Float[Array, " N"]
     diagnostics: dict[str, Array]
+    # Some draws with the log-densities that the sampler went by, to be computed again.
+    witnesses: Witnesses | None = None
 
 
 class AbstractSampler(eqx.Module):
@@ -51,6 +55,11 @@ class AbstractSampler(eqx.Module):
     def judge(self, diagnostics: dict[str, float]) -> tuple[str, ...]:
         """What is wrong with a posterior of these diagnostics, one sentence each; empty where it can be trusted."""
 
+    @property
+    def log_prior(self) -> Callable[[Any, Params], Float[Array, ""]] | None:
+        """What the log-densities of the witnesses hold besides the likelihood: a function of the model and psi."""
+        return None
+
     def require_fit(self, model: AbstractModel, data: Data) -> None:
         """Raise `ModelError` where `unfit` has a reason."""
         problem = self.unfit(model, data)
@@ -64,6 +73,8 @@ class AbstractSampler(eqx.Module):
         diagnostics = {name: float(value) for name, value in draws.diagnostics.items()}
         if diagnostics.get("impossible"):
             raise impossible(model, data, draws.params)
+        if draws.witnesses is not None:
+            check_densities(self.name, model, data, draws.witnesses, self.log_prior)
         return Posterior(draws.params, draws.log_weights, self.name, diagnostics, self.judge(diagnostics))
 
 
@@ -151,6 +162,11 @@ def data_log_likelihood(model: AbstractModel, params: Params, data: Data) -> Flo
     log_likelihood = model.log_likelihood  # pyright: ignore[reportAttributeAccessIssue]
     total = jnp.sum(jax.vmap(log_likelihood, (None, 0, 0, 0))(params, data.contexts, data.actions, data.outcomes))
     return jnp.where(jnp.isnan(total), -jnp.inf, total)
+
+
+def model_log_prior(model: Any, params: Params) -> Float[Array, ""]:
+    """The log-density of the prior, by the model's own method."""
+    return model.log_prior(params)
 
 
 def effective_size(log_weights: Float[Array, " N"]) -> Float[Array, ""]:

@@ -7,18 +7,20 @@ By the singular values of B nothing is inverted and no condition number is squar
 thousands of worlds; one posterior is computed in double precision on the host.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from scipy.stats import chi2
 
 from cobed.data import Data
 from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler, Draws, Posterior
+from cobed.inference.second_route import check_densities, gaussian_witnesses
 from cobed.models.base import AbstractGaussianModel, AbstractModel, HasGaussianPrior
 from cobed.models.gaussian import covariance_root, is_affine, rewards_and_slopes, unraveller
 from cobed.types import Array, Float, Key
@@ -66,10 +68,15 @@ class Conjugate(AbstractSampler):
 
     def posterior(self, key, model, data):
         self.require_fit(model, data)
-        update = exact_update(model, data)
+        model = cast(AbstractGaussianModel, model)
+        linear = _linearise_exactly(model, data)
+        update = _update(*linear, model.noise_std, np)
         residuals = np.asarray(data.outcomes, np.float64) - update.expected
         mean = jnp.asarray(update.prior_mean + update.gain @ residuals, jnp.float32)
         draws = self._draw(key, model, mean, jnp.asarray(update.factor, jnp.float32))
+        flat = jax.vmap(lambda psi: ravel_pytree(psi)[0])(draws.params)
+        of_draws = residuals - (np.asarray(flat, np.float64) - update.prior_mean) @ linear[3].T
+        check_densities(self.name, model, data, gaussian_witnesses(draws.params, of_draws, model.noise_std))
         surprise = update.whitener @ residuals
         diagnostics = {
             "ess": float(self.num_draws),
@@ -98,8 +105,7 @@ class Conjugate(AbstractSampler):
 
 def exact_update(model: AbstractModel, data: Data) -> Update:
     """The update by the design of `data`, in double precision on the host. Its outcomes are not used."""
-    mean, cov, expected, slopes = (np.asarray(array, np.float64) for array in _linearise(model, data))
-    return _update(mean, cov, expected, slopes, model.noise_std, np)  # pyright: ignore[reportAttributeAccessIssue]
+    return _update(*_linearise_exactly(model, data), model.noise_std, np)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def design_update(model: AbstractModel, data: Data) -> Update:
@@ -126,6 +132,12 @@ def _update(mean: Any, cov: Any, expected: Any, slopes: Any, noise_std: float, x
     factor = prior_factor @ (xp.eye(len(mean)) - (right.T * shrink) @ right)
     whitener = (xp.eye(len(expected)) - (left * shrink) @ left.T) / noise_std
     return Update(mean, expected, gain, factor, whitener)
+
+
+def _linearise_exactly(model: Any, data: Data) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """`_linearise`, in double precision on the host."""
+    mean, cov, expected, slopes = (np.asarray(array, np.float64) for array in _linearise(model, data))
+    return mean, cov, expected, slopes
 
 
 def _linearise(model: Any, data: Data) -> tuple[Array, Array, Array, Array]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler, Draws, data_log_likelihood, effective_size, needs_likelihood
+from cobed.inference.second_route import choose_witnesses
 from cobed.types import Array, Float
 
 MAX_PARETO_K = 0.7
@@ -47,7 +48,7 @@ class Importance(AbstractSampler):
             # p(y) = E_prior p(y | psi)
             "log_evidence": jax.nn.logsumexp(log_weights) - jnp.log(self.num_draws),
         }
-        return Draws(params, log_weights, diagnostics)
+        return Draws(params, log_weights, diagnostics, choose_witnesses(params, log_weights))
 
     def judge(self, diagnostics):
         ess, k = diagnostics["ess"], diagnostics["pareto_k"]

@@ -15,8 +15,16 @@ import numpy as np
 from scipy.stats import chi2
 
 from cobed.errors import ProblemError
-from cobed.inference.base import AbstractSampler, Draws, data_log_likelihood, effective_size, needs_likelihood
+from cobed.inference.base import (
+    AbstractSampler,
+    Draws,
+    data_log_likelihood,
+    effective_size,
+    model_log_prior,
+    needs_likelihood,
+)
 from cobed.inference.importance import MAX_PARETO_K, MIN_ESS, pareto_k
+from cobed.inference.second_route import choose_witnesses
 from cobed.linalg import whitener
 from cobed.models.base import HasGaussianPrior, HasLogPrior
 from cobed.models.gaussian import unraveller
@@ -94,7 +102,8 @@ class Laplace(AbstractSampler):
         flat = mean + scale * (mode + standard @ white(mode))
         # log of target / proposal; a Student t of FREEDOM degrees in `standard`.
         log_proposal = -(FREEDOM + mean.size) / 2 * jnp.log1p(jnp.sum(standard**2, axis=1) / FREEDOM)
-        log_weights = jax.vmap(log_density)(flat) - log_proposal
+        log_densities = jax.vmap(log_density)(flat)
+        log_weights = log_densities - log_proposal
         log_weights = jnp.where(jnp.isnan(log_weights), -jnp.inf, log_weights)
         diagnostics = {
             "ess": effective_size(log_weights),
@@ -102,7 +111,12 @@ class Laplace(AbstractSampler):
             "last_step": last,
             "impossible": ~jnp.isfinite(jnp.max(log_weights)),
         }
-        return Draws(jax.vmap(unravel)(flat), log_weights, diagnostics)
+        params = jax.vmap(unravel)(flat)
+        return Draws(params, log_weights, diagnostics, choose_witnesses(params, log_densities, log_weights))
+
+    @property
+    def log_prior(self):
+        return model_log_prior
 
     def judge(self, diagnostics):
         # Fewer draws are asked for where worlds are averaged; they are judged by what they can be.

@@ -11,7 +11,7 @@ with q = X^T (y - f(0)) / n and R a diagonal of step sizes. Coordinate descent n
 steps to the same accuracy where the columns overlap as they do here.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -24,6 +24,7 @@ from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler, Draws
+from cobed.inference.second_route import quadratic_witnesses
 from cobed.models.base import AbstractGaussianModel
 from cobed.models.gaussian import is_affine, rewards_and_slopes
 from cobed.problem import Problem
@@ -64,18 +65,25 @@ class Lasso(AbstractSampler):
         return None
 
     def draw(self, key, model, data):
+        model = cast(AbstractGaussianModel, model)
         flat, unravel = ravel_pytree(model.sample_prior(key))
         at_zero, slopes = rewards_and_slopes(model, data.contexts, data.actions, jnp.zeros_like(flat))
+        residuals = data.outcomes - at_zero
+        gram, moments = slopes.T @ slopes / data.num_rows, slopes.T @ residuals / data.num_rows
         estimate, change = lasso(
-            slopes.T @ slopes / data.num_rows,
-            slopes.T @ (data.outcomes - at_zero) / data.num_rows,
+            gram,
+            moments,
             self.penalty,
             positive=self.positive,
             tolerance=self.tolerance,
             max_iterations=self.max_iterations,
         )
         params = jax.tree.map(lambda leaf: leaf[None], unravel(estimate))
-        return Draws(params, jnp.zeros(1), {"ess": jnp.ones(()), "change": change})
+        precision = data.num_rows * model.noise_std**-2
+        seen = quadratic_witnesses(
+            params, estimate[None], precision * moments, precision * gram, residuals, model.noise_std
+        )
+        return Draws(params, jnp.zeros(1), {"ess": jnp.ones(()), "change": change}, seen)
 
     def judge(self, diagnostics):
         if diagnostics["change"] <= self.tolerance:

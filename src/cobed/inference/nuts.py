@@ -18,6 +18,7 @@ from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.errors import ModelError, ProblemError
 from cobed.inference.base import Posterior, data_log_likelihood, impossible, needs_likelihood
+from cobed.inference.second_route import check_densities, choose_witnesses
 from cobed.models.base import AbstractModel, HasLogPrior, HasPriorBounds
 from cobed.models.numpyro import NumPyroModel
 from cobed.types import Array, Float, Key, Params
@@ -63,10 +64,13 @@ class NUTS(eqx.Module):
             raise ModelError(f"Inference by nuts is not possible: {problem} With method='auto' cobed chooses.")
         start_key, run_key = jr.split(key)
         starts = self._starts(start_key, model, data)
-        chains, diverging = _run_chains(run_key, self.num_warmup, self.num_draws, model, data, starts)
+        chains, log_densities, diverging = _run_chains(run_key, self.num_warmup, self.num_draws, model, data, starts)
         diagnostics = {**chain_diagnostics(chains), "divergences": float(diverging)}
         params = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), chains)
         total = self.num_draws * self.num_chains
+        check_densities(
+            self.name, model, data, choose_witnesses(params, log_densities.reshape(-1)), log_prior_on_the_line
+        )
         return Posterior(params, jnp.zeros(total), self.name, diagnostics, self.judge(diagnostics))
 
     def judge(self, diagnostics: dict[str, float]) -> tuple[str, ...]:
@@ -115,8 +119,11 @@ def _likeliest(keys: Key[Array, " K"], model: Any, data: Data) -> tuple[Params, 
 @lean_jit
 def _run_chains(
     key: Key[Array, ""], num_warmup: int, num_draws: int, model: Any, data: Data, starts: Params
-) -> tuple[Params, Array]:
-    """Draws, (chains, draws, ...), and the number of divergences. Compiled once for all data of one shape."""
+) -> tuple[Params, Float[Array, "chains draws"], Array]:
+    """Draws, (chains, draws, ...), their log-densities on the whole line, and the number of divergences.
+
+    Compiled once for all data of one shape.
+    """
     from numpyro import infer
     from numpyro.infer.util import unconstrain_fn
 
@@ -145,8 +152,22 @@ def _run_chains(
         chain_method="vectorized",
         progress_bar=False,
     )
-    sampler.run(key, init_params=initial, extra_fields=("diverging",))
-    return finish(sampler.get_samples(group_by_chain=True)), jnp.sum(sampler.get_extra_fields()["diverging"])
+    sampler.run(key, init_params=initial, extra_fields=("diverging", "potential_energy"))
+    fields = sampler.get_extra_fields(group_by_chain=True)
+    return finish(sampler.get_samples(group_by_chain=True)), -fields["potential_energy"], jnp.sum(fields["diverging"])
+
+
+def log_prior_on_the_line(model: Any, params: Params) -> Float[Array, ""]:
+    """log p(psi) + log |d psi / d line|: the prior as the chains see it."""
+    log_prior, log_volume = model.log_prior(params), 0.0
+    if isinstance(model, NumPyroModel):
+        log_volume = model.log_volume(params)
+    elif isinstance(model, HasPriorBounds):
+        low, high = (ravel_pytree(bound)[0] for bound in model.prior_bounds())
+        flat = ravel_pytree(params)[0]
+        # psi = low + (high - low) s(line), so that d psi / d line = (psi - low) (high - psi) / (high - low)
+        log_volume = jnp.sum(jnp.log(flat - low) + jnp.log(high - flat) - jnp.log(high - low))
+    return log_prior + log_volume
 
 
 def chain_diagnostics(chains: Params) -> dict[str, float]:

@@ -25,9 +25,11 @@ from cobed.inference.base import (
     Draws,
     data_log_likelihood,
     effective_size,
+    model_log_prior,
     needs_likelihood,
     systematic,
 )
+from cobed.inference.second_route import Witnesses, choose_witnesses, join
 from cobed.models.base import HasLogPrior
 from cobed.models.numpyro import NumPyroModel
 from cobed.types import Array, Float, Int, Key
@@ -109,6 +111,10 @@ class TemperedSMC(AbstractSampler):
         state = State(flat, *densities(flat), jnp.arange(num_prior), zero, zero, zero, jnp.zeros((), int))
         impossible = ~jnp.isfinite(jnp.max(state.log_likelihood))
 
+        def witnesses(state: State) -> Witnesses:
+            log_density = state.log_prior + state.log_likelihood
+            return choose_witnesses(jax.vmap(unravel)(state.flat), log_density, state.log_likelihood)
+
         def unfinished(state: State) -> Array:
             return (state.temperature < 1) & (state.num_temperatures < self.max_temperatures) & ~impossible
 
@@ -116,7 +122,8 @@ class TemperedSMC(AbstractSampler):
             return self._step(jr.fold_in(climb_key, state.num_temperatures), state, densities)
 
         # The first step takes the many prior draws to the few that are kept.
-        state = jax.lax.while_loop(unfinished, step, step(state))
+        first = step(state)
+        prior, state = state, jax.lax.while_loop(unfinished, step, first)
         diagnostics = {
             "ess": ancestral_size(state.flat, state.ancestor, num_prior),
             "temperature": state.temperature,
@@ -125,7 +132,13 @@ class TemperedSMC(AbstractSampler):
             "log_evidence": state.log_evidence,
             "impossible": impossible,
         }
-        return Draws(jax.vmap(unravel)(state.flat), jnp.zeros(self.num_draws), diagnostics)
+        # The prior draws, the first step and the loop are compiled apart.
+        seen = join(witnesses(prior), witnesses(first), witnesses(state))
+        return Draws(jax.vmap(unravel)(state.flat), jnp.zeros(self.num_draws), diagnostics, seen)
+
+    @property
+    def log_prior(self):
+        return model_log_prior
 
     def judge(self, diagnostics):
         warnings = []

@@ -12,7 +12,7 @@ walk from one explanation to the other through small steps. So each sweep also m
 positive entries slide (a draw from the Gaussian along that line, refused outside), a positive and a zero one swap.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -24,6 +24,7 @@ from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler, Draws
+from cobed.inference.second_route import quadratic_witnesses
 from cobed.models.base import AbstractGaussianModel, AbstractModel, HasSparsePrior
 from cobed.models.gaussian import is_affine, rewards_and_slopes, unraveller
 from cobed.types import Array, Float, Key
@@ -40,6 +41,7 @@ class System(NamedTuple):
     pull: Float[Array, " P"]  # X^T (y - f(0)) / sigma^2
     inclusion: Float[Array, " P"]  # pi
     scale: Float[Array, " P"]  # s
+    residuals: Float[Array, " D"]  # y - f(0)
 
 
 class Summary(NamedTuple):
@@ -83,9 +85,13 @@ class SpikeAndSlab(AbstractSampler):
         return None
 
     def draw(self, key, model, data):
-        chains, _ = self._run(key, make_system(model, data))
+        model = cast(AbstractGaussianModel, model)
+        system = make_system(model, data)
+        chains, _ = self._run(key, system)
         flat = chains.reshape(self.num_draws, -1)
-        return Draws(jax.vmap(unraveller(model))(flat), jnp.zeros(self.num_draws), agreement(chains))
+        params = jax.vmap(unraveller(model))(flat)
+        seen = quadratic_witnesses(params, flat, system.pull, system.matrix, system.residuals, model.noise_std)
+        return Draws(params, jnp.zeros(self.num_draws), agreement(chains), seen)
 
     def judge(self, diagnostics):
         # Few draws were asked for where worlds are averaged; they are judged by what they can be.
@@ -130,8 +136,8 @@ def make_system(model: AbstractModel, data: Data) -> System:
     """The Gram matrix and the pulls of the data, in units of the noise."""
     inclusion, scale = model.sparse_prior()  # pyright: ignore[reportAttributeAccessIssue]
     at_zero, slopes = rewards_and_slopes(model, data.contexts, data.actions, jnp.zeros_like(scale))
-    precision = model.noise_std**-2  # pyright: ignore[reportAttributeAccessIssue]
-    return System(precision * slopes.T @ slopes, precision * slopes.T @ (data.outcomes - at_zero), inclusion, scale)
+    precision, residuals = model.noise_std**-2, data.outcomes - at_zero  # pyright: ignore[reportAttributeAccessIssue]
+    return System(precision * slopes.T @ slopes, precision * slopes.T @ residuals, inclusion, scale, residuals)
 
 
 def sweep(

@@ -79,6 +79,17 @@ class NumPyroModel(AbstractLikelihoodModel):
             total += jnp.where(inside, jnp.sum(distribution.log_prob(value)), -jnp.inf)
         return total
 
+    def log_volume(self, params: Mapping[str, Array]) -> Float[Array, ""]:
+        """log |d psi / d line| of NumPyro's maps from the whole line to the supports of the latent sites."""
+        from numpyro.distributions import biject_to
+
+        sites = self._run(jr.key(0), params, *self._any_unit())
+        total = jnp.zeros(())
+        for name in self._latents(sites):
+            to_support, value = biject_to(sites[name]["fn"].support), sites[name]["value"]
+            total += jnp.sum(to_support.log_abs_det_jacobian(to_support.inv(value), value))
+        return total
+
     def bound_sites(self) -> list[str]:
         """Latent sites whose entries obey an equation (a simplex, a correlation matrix): a small step leaves their support."""
         from numpyro.distributions import biject_to
