@@ -82,6 +82,13 @@ def _check_name(path: Path, inputs: Mapping[str, str | Path | None]) -> None:
         _check_folder(target.parent, path)
 
 
+def remove_output(path: str | Path) -> None:
+    """Remove an output of an earlier run; `StorageError` where it is anything that cobed did not write there."""
+    check_output(path)
+    with _told(Path(path)), contextlib.suppress(FileNotFoundError):
+        os.unlink(_real(Path(path)))
+
+
 def make_folder(path: str | Path) -> Path:
     """The folder, made where there is none; `StorageError` where that cannot be."""
     path = Path(path)

@@ -88,7 +88,7 @@ def test_ids_stay_text_whatever_the_file_looks_like(csv, text):
         (HEAD + "1,inf,Web,1\n2,1e39,Web,1\n", r"row 3, column 'recency': '1e39'"),
         (HEAD + "1,1,Wbe,1\n", r"row 2, column 'channel': 'Wbe' is not allowed\. Allowed: Web, Phone"),
         (HEAD + "1,1,Web,maybe\n", r"column 'new': 'maybe' is not allowed\. Allowed: 0 or 1, yes or no"),
-        (HEAD + "1,1,Web,1\n1,2,Web,1\n", r"row 3: the id '1' in column 'customer' stands in row 2 already"),
+        (HEAD + "1,1,Web,1\n1,2,Web,1\n", r"row 3, column 'customer': the id '1' stands in row 2 already"),
         (HEAD + ",1,Web,1\n", r"row 2, column 'customer': the cell is empty\. Every row needs an id"),
         (HEAD + "1,1,Web,1,5\n", r"row 2: the row has more cells than the heading, 4; the first too many is '5'"),
         (HEAD + "1,1,Web,1\n1,1,Web,1,5,6\n", r"cannot be read as CSV: .*[Ee]xpected 5 fields in line 3, saw 6"),

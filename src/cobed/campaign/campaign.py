@@ -1,12 +1,10 @@
 """The stateful part: rounds of design and outcomes over weeks, kept in one database. Everything it uses is stateless."""
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from cobed.campaign import records as kept
@@ -14,12 +12,13 @@ from cobed.campaign.constraints import Forbids, forbidden_at
 from cobed.campaign.database import DAMAGED
 from cobed.campaign.encoding import (
     Encoding,
-    action_words,
+    action_columns,
     encode_contexts,
     fit_encoding,
     pick_targets,
     rows_of,
 )
+from cobed.campaign.ids import check_known
 from cobed.campaign.observe import (
     UNFIT,
     Receipt,
@@ -32,11 +31,13 @@ from cobed.campaign.observe import (
 )
 from cobed.campaign.pins import mark_units
 from cobed.campaign.records import Assignment, Round
+from cobed.campaign.scaling import constant_columns, far_tables, refit
 from cobed.campaign.selection import Selection, read_field, select_units
 from cobed.campaign.spec import CampaignSpec, changed_sections, parse_spec, read_spec, spec_hash
 from cobed.campaign.store import Store
-from cobed.campaign.summary import Status, export_names, own_names, where
+from cobed.campaign.summary import Status, export_names
 from cobed.campaign.tables import Table, read_table
+from cobed.campaign.targets import make_policy, policy_names, split_targets
 from cobed.campaign.writer import RoundWriter
 from cobed.errors import CampaignError, SpecError, StorageError, TableError
 
@@ -114,6 +115,7 @@ class Campaign:
         given = None if targets is None else read_table(targets, None if isinstance(targets, str | Path) else "targets")
         self._check_free(table, self.spec.action.columns)
         with self.store.reading() as connection:
+            check_known(connection, self.spec, table, table.ids(self.spec.units.id).tolist())
             chosen = select_units(connection, self.spec, table, take, again=again)
         part = chosen.table
         aims = part if given is None else given
@@ -129,7 +131,7 @@ class Campaign:
             rows = [chosen.states[unit] for unit in part.ids(self.spec.units.id)]
         else:
             rows = self._design(chosen, aims, mark, budget, progress)
-        return part.with_columns(self._action_columns([row.action for row in rows]))
+        return part.with_columns(action_columns(self.spec, [row.action for row in rows]))
 
     def _design(
         self, chosen: Selection, targets: Table, mark: str, budget: Any, progress: "Reporter | None"
@@ -139,7 +141,9 @@ class Campaign:
 
         self.store.require_writing()
         table, spec = chosen.table, self.spec
-        encoding = self.encoding() or fit_encoding(spec, [table] if targets is table else [table, targets])
+        tables = [table] if targets is table else [table, targets]
+        stored = self.encoding()
+        encoding = stored or fit_encoding(spec, tables)
         contexts, cells = encode_contexts(spec, encoding, table)
         aims = encode_contexts(spec, encoding, targets)[0]
         forbids = Forbids.of(spec, encoding)
@@ -164,7 +168,9 @@ class Campaign:
         actions, summary = design_round(
             spec, model, posterior, first, pick_targets(spec, aims), seed, budget, progress
         )  # fmt: skip
-        summary["warnings"] = [*([chosen.left_out] if chosen.left_out else []), *summary["warnings"]]
+        scales = constant_columns(spec, tables) if stored is None else far_tables(spec, stored, tables)
+        left_out = [chosen.left_out] if chosen.left_out else []
+        summary["warnings"] = [*left_out, *scales, *summary["warnings"]]
         summary["take"] = chosen.take
         return final.write(
             assign(spec, model, posterior, first, actions),
@@ -183,6 +189,11 @@ class Campaign:
                 "A number cannot be rejected, because the next best one is beside it. Pin another value."
             )
         mark_units(self.store, self.spec, {}, [units] if isinstance(units, str) else units)
+
+    def refit(self, units: Any, targets: Any = None) -> None:
+        """Scale contexts by these tables instead of the first ones; an error once there are outcomes. Then `recommend`."""
+        given = [(units, "units")] if targets is None else [(units, "units"), (targets, "targets")]
+        refit(self.store, self.spec, [read_table(t, None if isinstance(t, str | Path) else name) for t, name in given])
 
     # What came back.
 
@@ -241,7 +252,8 @@ class Campaign:
     def deploy(self, targets: Any) -> pd.DataFrame:
         """The same rows, order and index with the best action for each, its expected outcome and how sure that is.
 
-        What it is worth is in `deployed`, and recorded in a store that can be written.
+        What it is worth is in `deployed`, and recorded in a store that can be written. One row that cannot be used is an
+        error; `split` takes such rows out first.
         """
         table = read_table(targets, None if isinstance(targets, str | Path) else "targets")
         frame, summary = self.policy(table)
@@ -250,16 +262,27 @@ class Campaign:
             self.store.write(lambda connection: kept.write_policy(connection, created, table.name, summary))
         return frame
 
+    def split(self, targets: Any) -> tuple[Table, pd.DataFrame]:
+        """The targets that `deploy` can use, to be given to it, and the other rows with their number and the reason.
+
+        An error where no row can be used.
+        """
+        table = read_table(targets, None if isinstance(targets, str | Path) else "targets")
+        good, rejected, complaints = split_targets(self.spec, self._deployed_encoding(), table)
+        if good is None:
+            complaints.tell()
+        return good or table, rejected
+
     def policy(self, table: Table) -> tuple[pd.DataFrame, dict[str, Any]]:
         """What `deploy` gives, and what it is worth, without storing it."""
-        import jax.random as jr
-
-        from cobed.campaign.engine import POLICY_DRAWS, candidate_actions, policy_optimum
-        from cobed.decide import compare, decide
-
-        names = own_names(["expected", "low", "high", "p_best"], self.spec.action.columns)
-        self._check_free(table, [*self.spec.action.columns, *names.values()])
+        self._check_free(table, [*self.spec.action.columns, *policy_names(self.spec).values()])
         table.ids(self.spec.units.id)
+        encoding = self._deployed_encoding()
+        # Bad cells are told before the posterior is computed.
+        encode_contexts(self.spec, encoding, table)
+        return make_policy(self.spec, encoding, self._posterior(encoding), table)
+
+    def _deployed_encoding(self) -> Encoding:
         with self.store.reading() as connection:
             has_outcomes = any(r.num_outcomes for r in kept.read_rounds(connection))
             encoding = stored_encoding(connection, self.spec) if has_outcomes else None
@@ -267,28 +290,7 @@ class Campaign:
             raise CampaignError(
                 "No outcome has come back yet, so there is nothing to deploy by. Add outcomes with `cobed observe`."
             )
-        contexts, cells = encode_contexts(self.spec, encoding, table)
-        forbidden = forbidden_at(table, Forbids.of(self.spec, encoding), contexts)
-        model, posterior = self._posterior(encoding)
-        draws = posterior.equal_draws(POLICY_DRAWS, jr.key(self.spec.seed))
-        allowed = None if forbidden is None else ~forbidden
-        chosen = decide(model, policy_optimum(model.action_space), draws, contexts, allowed=allowed)
-        compared = compare(model, draws, contexts, candidate_actions(model.action_space), chosen, allowed)
-        words = action_words(self.spec, chosen.actions)
-        columns = self._action_columns(words)
-        # Single precision has six digits to show.
-        columns |= {new: np.char.mod("%.6g", getattr(chosen, name)).astype(float) for name, new in names.items()}
-        summary = {
-            "rows": len(table),
-            "single": action_words(self.spec, compared.single[None])[0],
-            **compared.summary(),
-        }
-        summary["p_best"] = float(chosen.p_best.mean())
-        if self.spec.action.options is not None:
-            counts = Counter(words)
-            summary["counts"] = {name: counts[name] for name in self.spec.action.options}
-        summary["where"] = where(self.spec, cells, words)
-        return table.with_columns(columns), summary
+        return encoding
 
     # Where it stands.
 
@@ -324,7 +326,7 @@ class Campaign:
             for number, row, back in kept.read_planned(connection):
                 given = back.action if back else row.action
                 try:
-                    columns = {name: value[0] for name, value in self._action_columns([given]).items()}
+                    columns = {name: value[0] for name, value in action_columns(self.spec, [given]).items()}
                 except UNFIT as error:
                     where = f"{self.store.label}: the action of unit {row.unit!r} of round {number}"
                     raise StorageError(f"{where} does not fit campaign.toml. {DAMAGED}") from error
@@ -357,11 +359,6 @@ class Campaign:
             return kept.read_rounds(connection)
 
     # Small things.
-
-    def _action_columns(self, words: list[Any]) -> dict[str, Any]:
-        if self.spec.action.options is not None:
-            return {self.spec.action.column: words}
-        return {name: [word[name] for word in words] for name in self.spec.action.columns}
 
     def _check_free(self, table: Table, columns: Iterable[str]) -> None:
         for column in columns:

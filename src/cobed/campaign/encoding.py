@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from cobed.campaign.near import plain
 from cobed.campaign.spec import CampaignSpec
-from cobed.campaign.tables import Complaints, Table
+from cobed.campaign.tables import MISSING, Complaints, Table
 from cobed.errors import TableError
 
 # More levels than this are probably an id or a free text.
 MAX_LEVELS = 50
+# In deviations. Beyond it single precision, in which the engine computes, has few digits left for the others.
+FARTHEST = 1e6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,9 +61,9 @@ def fit_encoding(spec: CampaignSpec, tables: list[Table]) -> Encoding:
         if column.type == "numeric":
             values = np.concatenate([table.numbers(name, Complaints(table)) for table in tables])
             finite = values[np.abs(values) <= np.finfo(np.float32).max]
-            deviation = float(finite.std()) if finite.size else 0.0
-            # A constant column stays at zero.
-            scales[name] = (float(finite.mean()) if finite.size else 0.0, deviation if deviation > 0 else 1.0)
+            mean, deviation = (float(finite.mean()), float(finite.std())) if finite.size else (0.0, 0.0)
+            # A constant column stays at zero; mean and deviation of equal numbers have rounding errors.
+            scales[name] = (mean, deviation) if deviation > 1e-9 * abs(mean) else (float([*finite, 0.0][0]), 1.0)
         elif column.type == "categorical":
             levels[name] = column.levels or _find_levels(name, tables)
     return Encoding(scales, levels)
@@ -68,6 +71,7 @@ def fit_encoding(spec: CampaignSpec, tables: list[Table]) -> Encoding:
 
 def _find_levels(name: str, tables: list[Table]) -> tuple[str, ...]:
     found = {value for table in tables for value in table.text(name).unique() if value}
+    _check_alike(name, sorted(found), tables)
     if len(found) > MAX_LEVELS:
         raise TableError(
             f"{tables[0].name}, column {name!r} has {len(found):,} different values; at most {MAX_LEVELS} are taken for "
@@ -81,17 +85,44 @@ def _find_levels(name: str, tables: list[Table]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def _check_alike(name: str, levels: list[str], tables: list[Table]) -> None:
+    """Two levels that differ in case, spaces or accents alone are one level, misspelled."""
+    first: dict[str, str] = {}
+    for level in levels:
+        other = first.setdefault(plain(level), level)
+        if other != level:
+            rare, common = sorted([level, other], key=lambda text: sum((t.text(name) == text).sum() for t in tables))
+            table = next(table for table in tables if (table.text(name) == rare).any())
+            rows = (table.text(name) == rare).to_numpy()
+            raise TableError(
+                f"{table.where(int(np.argmax(rows)))}, column {name!r}: {rare!r} ({int(rows.sum()):,} such row(s)) is nearly "
+                f"{common!r}. Did you mean {common!r}? Correct it, or, if they are two levels, list all levels in campaign.toml."
+            )
+
+
 def encode_contexts(spec: CampaignSpec, encoding: Encoding, table: Table) -> tuple[np.ndarray, dict[str, list[Any]]]:
     """Encoded contexts (N, C), and the cells they came from, column by column. Bad cells are told."""
-    table.require(list(spec.context), "a context column of campaign.toml")
     complaints = Complaints(table)
+    found = check_contexts(spec, encoding, table, complaints)
+    complaints.tell()
+    return found
+
+
+def check_contexts(
+    spec: CampaignSpec, encoding: Encoding, table: Table, complaints: Complaints
+) -> tuple[np.ndarray, dict[str, list[Any]]]:
+    """The same with the bad cells complained about; their rows mean nothing."""
+    table.require(list(spec.context), "a context column of campaign.toml")
     parts: list[np.ndarray] = []
     cells: dict[str, list[Any]] = {}
     for name, column in spec.context.items():
         if column.type == "numeric":
             mean, deviation = encoding.scales[name]
             values = table.numbers(name, complaints)
-            parts.append(((values - mean) / deviation)[:, None])
+            scaled = (values - mean) / deviation
+            advice = f"It is more than a million deviations from the others: mean {mean:g}, deviation {deviation:g}."
+            complaints.add(np.isfinite(values) & (np.abs(scaled) > FARTHEST), name, advice)
+            parts.append(np.clip(scaled, -FARTHEST, FARTHEST)[:, None])
             cells[name] = values.tolist()
         elif column.type == "binary":
             values = table.binary(name, complaints)
@@ -103,7 +134,6 @@ def encode_contexts(spec: CampaignSpec, encoding: Encoding, table: Table) -> tup
             places = table.one_of(name, levels, complaints, advice)
             parts.append(np.eye(len(levels))[places])
             cells[name] = np.array(levels, dtype=object)[places].tolist()
-    complaints.tell()
     return np.concatenate(parts, axis=1).astype(np.float32), cells
 
 
@@ -140,6 +170,7 @@ def read_actions(spec: CampaignSpec, table: Table, complaints: Complaints) -> li
     if spec.action.options is not None:
         advice = "Correct the cell; only the options of campaign.toml can be learned from."
         places = table.one_of(spec.action.column, spec.action.options, complaints, advice, allow_missing=True)
+        _check_lost_options(spec, table, places, complaints)
         return [spec.action.options[place] if place >= 0 else None for place in places]
     numbers = spec.action.numbers or {}
     columns: list[list[float]] = []
@@ -152,6 +183,25 @@ def read_actions(spec: CampaignSpec, table: Table, complaints: Complaints) -> li
         None if any(np.isnan(value) for value in row) else dict(zip(numbers, row, strict=True))
         for row in zip(*columns, strict=True)
     ]
+
+
+def _check_lost_options(spec: CampaignSpec, table: Table, places: np.ndarray, complaints: Complaints) -> None:
+    """An empty cell beside an outcome may have been the option 'none' before some program took it for missing."""
+    column = spec.action.column
+    named = [option for option in spec.action.options or () if plain(option) in MISSING]
+    if not named or spec.outcome.column not in table.frame.columns:
+        return
+    # Empty text in a DataFrame was written by somebody; in a file it may stand for a missing value.
+    lost = table.frame[column].isna().to_numpy(dtype=bool)
+    if table.original is None:
+        lost = lost | (table.text(column) == "").to_numpy(dtype=bool)
+    empty = (places < 0) & lost & ~table.missing(spec.outcome.column)
+    complaints.add(
+        empty, column,
+        f"Programs such as pandas take the option {named[0]!r} for an empty cell, so it is not known what this unit got. "
+        f"Write the option into the cell, or leave the whole column out where every unit got what was planned (reading with "
+        "pandas: keep_default_na=False).",
+    )  # fmt: skip
 
 
 def action_vectors(spec: CampaignSpec, actions: list[Any]) -> np.ndarray:
@@ -174,6 +224,13 @@ def action_words(spec: CampaignSpec, vectors: np.ndarray) -> list[Any]:
         clipped = [min(max(v, b.low), b.high) for v, b in zip(values, numbers.values(), strict=True)]
         rows.append(dict(zip(numbers, clipped, strict=True)))
     return rows
+
+
+def action_columns(spec: CampaignSpec, words: list[Any]) -> dict[str, list[Any]]:
+    """Actions in the user's words as the columns of a table."""
+    if spec.action.options is not None:
+        return {spec.action.column: words}
+    return {name: [word[name] for word in words] for name in spec.action.columns}
 
 
 def read_outcomes(spec: CampaignSpec, table: Table, complaints: Complaints) -> np.ndarray:

@@ -1,7 +1,10 @@
 """From a spec and encoded numbers to models, posteriors, designs and policies. The only part of a campaign that needs JAX."""
 
 import dataclasses
+import functools
 import importlib
+import importlib.util
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -38,6 +41,8 @@ from cobed.problem import Problem
 from cobed.progress import Reporter
 from cobed.spaces import AbstractSpace, Box, Discrete
 
+# Set to 1, it forbids to run the code that a spec names.
+NO_PROGRAM = "COBED_NO_PROGRAM"
 # Draws of psi that stand for what is known when a round is designed or a policy chosen.
 DESIGN_DRAWS, POLICY_DRAWS = 16_384, 512
 MAX_CANDIDATES = 1_000
@@ -75,19 +80,32 @@ def build_model(spec: CampaignSpec, encoding: Encoding, directory: Path | None =
 
 
 def _import_program(text: str, directory: Path | None) -> Any:
+    """The function that a spec names. To import it is to run the code of that file, so it is said, and can be refused."""
     module, _, name = text.partition(":")
+    if os.environ.get(NO_PROGRAM, "0") not in ("", "0"):
+        raise SpecError(
+            f"model.program {text!r} is code of the spec's author, and --no-program (or {NO_PROGRAM}) forbids to run it."
+        )
     places = [str(place.resolve()) for place in (directory, Path.cwd()) if place is not None]
     sys.path[:0] = places
     try:
+        _say_once(module)
         return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # whatever the user's module raises
         raise SpecError(
-            f"model.program {text!r} cannot be loaded: {error}. It is looked for in {' and '.join(dict.fromkeys(places))} "
-            "and among the installed packages."
+            f"model.program {text!r} cannot be loaded: {type(error).__name__}: {error}. It is looked for in "
+            f"{' and '.join(dict.fromkeys(places))} and among the installed packages."
         ) from error
     finally:
         for place in places:
             sys.path.remove(place)
+
+
+@functools.cache
+def _say_once(module: str) -> None:
+    found = importlib.util.find_spec(module)
+    if found is not None:
+        print(f"cobed: running the code of {found.origin}, which model.program of the spec names.", file=sys.stderr)
 
 
 def learn(spec: CampaignSpec, model: AbstractModel, data: Data | None) -> tuple[AbstractModel, Posterior]:

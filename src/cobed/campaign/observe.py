@@ -18,7 +18,9 @@ from cobed.campaign.encoding import (
     read_outcomes,
     rows_of,
 )
+from cobed.campaign.ids import check_known
 from cobed.campaign.records import Assignment, Outcome, Planned, Round
+from cobed.campaign.scaling import constant_columns, far_columns
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.store import Store
 from cobed.campaign.tables import Complaints, Table
@@ -39,6 +41,7 @@ class Receipt:
     unplanned: int = 0  # of the added and corrected: units no round had planned
     other_action: int = 0  # of the added and corrected: units that got something else than planned
     duplicate: bool = False  # the same table was taken before
+    warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.duplicate:
@@ -53,6 +56,7 @@ class Receipt:
 def add_outcomes(store: Store, spec: CampaignSpec, table: Table, round: int | None = None) -> Receipt:
     """Store the outcomes of a table, in one transaction."""
     ids = table.ids(spec.units.id).to_numpy()
+    table.check_near(spec.action.columns, "the action that a unit really got", spec.columns)
     complaints = Complaints(table)
     values = read_outcomes(spec, table, complaints)
     given = read_actions(spec, table, complaints) if _has_actions(spec, table) else [None] * len(table)
@@ -65,8 +69,10 @@ def add_outcomes(store: Store, spec: CampaignSpec, table: Table, round: int | No
             _check_meaning(table, seen, planned)
         last = {unit: found[-1] for unit, found in planned.items()}
         unplanned = np.flatnonzero(back & ~np.array([unit in last for unit in ids], bool))
+        warnings: list[str] = []
         if len(unplanned):
-            made = _history(connection, spec, table, ids, given, unplanned, round)
+            check_known(connection, spec, table.part(unplanned), ids[unplanned].tolist())
+            made, warnings = _history(connection, spec, table, ids, given, unplanned, round)
             last |= {row.unit: Planned(0, row, None) for row in made}
         new: list[Outcome] = []
         counts = dict.fromkeys(("added", "corrected", "unchanged", "unplanned", "other_action"), 0)
@@ -86,7 +92,7 @@ def add_outcomes(store: Store, spec: CampaignSpec, table: Table, round: int | No
             return Receipt(duplicate=True)
         upload = kept.write_upload(connection, table.hash, table.name, round)
         kept.write_outcomes(connection, new, upload)
-    return Receipt(**counts, waiting=int((~back).sum()))
+    return Receipt(**counts, waiting=int((~back).sum()), warnings=tuple(warnings))
 
 
 def stored_encoding(connection: Any, spec: CampaignSpec) -> Encoding | None:
@@ -154,8 +160,8 @@ def _history(
     given: list[Any],
     rows: np.ndarray,
     round: int | None,
-) -> list[Assignment]:
-    """Round 0 takes the units that no round planned, with the context and the action they come with."""
+) -> tuple[list[Assignment], list[str]]:
+    """Round 0 takes the units that no round planned, with the context and the action they come with. And warnings."""
     if round:
         raise CampaignError(
             f"{table.where(rows[0])}: unit {ids[rows[0]]!r} is not in round {round} ({len(rows)} such row(s)). "
@@ -171,6 +177,7 @@ def _history(
     known = stored_encoding(connection, spec)
     encoding = fit_encoding(spec, [part]) if known is None else known
     _, cells = encode_contexts(spec, encoding, part)
+    warnings = far_columns(spec, encoding, part) if known is not None else constant_columns(spec, [part])
     if known is None:
         kept.write_meta(connection, "encoding", encoding.to_json())
     made = [
@@ -178,7 +185,7 @@ def _history(
         for place, context in zip(rows, rows_of(cells), strict=True)
     ]
     kept.write_round(connection, Round(0, kept.now(), "", spec.seed, 1, {"method": "history"}), made)
-    return made
+    return made, warnings
 
 
 @dataclasses.dataclass(frozen=True)

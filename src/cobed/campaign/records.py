@@ -198,6 +198,14 @@ def read_outcomes(connection: Connection, *, history: bool = False) -> list[Outc
     ]
 
 
+def known_units(connection: Connection, units: Sequence[str] | None) -> set[str]:
+    """Which of these units any round has; all there are where none are given."""
+    query = sa.select(assignments.c.unit)
+    if units is None:
+        return set(connection.execute(query.distinct()).scalars())
+    return {row.unit for row in _of_units(connection, query, None, units)}
+
+
 def done_units(connection: Connection, round: int) -> set[str]:
     """The units of a round that have an outcome."""
     query = sa.select(assignments.c.unit).where(assignments.c.round == round, is_back)

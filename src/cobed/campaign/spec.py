@@ -24,6 +24,9 @@ class UnitsSpec(_Section):
     """[units]: who is in the experiment."""
 
     id: Name = Field(description="The column that names a unit. Ids are kept as text and must differ within a table.")
+    exact_ids: Annotated[bool, Field(strict=True)] = Field(
+        False, description="true: ids that differ in case, spaces or leading zeros alone are different units."
+    )
 
 
 class ContextSpec(_Section):
@@ -245,7 +248,7 @@ class CampaignSpec(_Section):
 
     @model_validator(mode="after")
     def _fits_together(self):
-        used = [self.units.id, *self.context, *self.action.columns, self.outcome.column]
+        used = self.columns
         twice = sorted({name for name in used if used.count(name) > 1})
         if twice:
             raise ValueError(f"the column {twice[0]!r} is used twice; id, contexts, action and outcome need their own")
@@ -268,6 +271,11 @@ class CampaignSpec(_Section):
             if least > rules.at_most.get(name, least):
                 raise ValueError(f"constraints: at least {least} and at most {rules.at_most[name]} units of {name!r}")
         return self
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column of a table that the spec names."""
+        return [self.units.id, *self.context, *self.action.columns, self.outcome.column]
 
     @property
     def max_units(self) -> int:
@@ -353,4 +361,7 @@ def spec_hash(text: str) -> str:
 
 def changed_sections(old: CampaignSpec, new: CampaignSpec) -> list[str]:
     """The sections that data already stored depend on, and that differ."""
-    return [name for name in ("units", "context", "action", "outcome") if getattr(old, name) != getattr(new, name)]
+    sections = ["context", "action", "outcome"]
+    return ["units"] * (old.units.id != new.units.id) + [
+        name for name in sections if getattr(old, name) != getattr(new, name)
+    ]

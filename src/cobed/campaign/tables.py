@@ -5,8 +5,10 @@ asked for as something else, so ids such as 007 survive.
 """
 
 import dataclasses
+import functools
 import hashlib
 import lzma
+import re
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,48 +17,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cobed.campaign.complaints import Complaints, short
+from cobed.campaign.near import near, nearest, plain
 from cobed.campaign.sheets import is_text, read_file, split_sheet, with_index, writer
-from cobed.campaign.toml import nearest
 from cobed.errors import TableError
 from cobed.outcomes import NO, YES
 from cobed.storage import write_output
 
-MAX_TOLD = 20
+MAX_ID = 500
 MISSING = ("", "na", "n/a", "nan", "none", "null", "<na>", "-")
 
 
-class Complaints:
-    """Bad cells of one table, collected over its columns and told together."""
-
-    def __init__(self, table: "Table"):
-        self.table = table
-        self._found: list[tuple[int, str]] = []
-        self._count = 0
-
-    def add(self, bad: np.ndarray, column: str, allowed: str) -> None:
-        """`bad` marks the rows whose cell of `column` is wrong; `allowed` says what is allowed and what to do."""
-        positions = np.flatnonzero(bad)
-        self._count += len(positions)
-        for position in positions[:MAX_TOLD]:
-            value = self.table.frame[column].iloc[position]
-            told = "the cell is empty" if _is_missing(value) and str(value).strip() == "" else f"{_short(value)}"
-            joint = ". " if told == "the cell is empty" else " is not allowed. "
-            self._found.append((position, f"{self.table.where(position)}, column {column!r}: {told}{joint}{allowed}"))
-
-    def add_row(self, position: int, sentence: str) -> None:
-        """Something wrong with a row that is not in one cell."""
-        self._count += 1
-        self._found.append((position, f"{self.table.where(position)}: {sentence}"))
-
-    def tell(self) -> None:
-        """Raise `TableError` with the first of them, in the order of the rows, where there are any."""
-        if self._count:
-            first = [sentence for _, sentence in sorted(self._found)[:MAX_TOLD]]
-            more = self._count - len(first)
-            raise TableError("\n".join([*first, f"... and {more:,} more in {self.table.name}."] if more else first))
-
-
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Table:
     """A table as the user gave it. `frame` keeps its rows, columns, index and order; `rows` says what the user calls them."""
 
@@ -111,20 +83,27 @@ class Table:
         self.require([column], "which names the units")
         text = self.text(column)
         complaints = Complaints(self)
-        complaints.add((text == "").to_numpy(), column, "Every row needs an id.")
-        first = text.drop_duplicates()
-        repeated = text.duplicated() & (text != "")
-        seen = dict(zip(first, first.index, strict=True)) if repeated.any() else {}
-        for position in np.flatnonzero(repeated.to_numpy())[:MAX_TOLD]:
-            other = self.rows[seen[text.iloc[position]]]
-            complaints.add_row(
-                position,
-                f"the id {text.iloc[position]!r} in column {column!r} stands in row {other} already. "
-                "A unit has one row in a table: drop one of them.",
-            )
-        complaints._count += max(0, int(repeated.sum()) - MAX_TOLD)
+        self.check_ids(column, complaints)
         complaints.tell()
         return text
+
+    def check_ids(self, column: str, complaints: Complaints) -> None:
+        """Complain about ids that are missing or stand in an earlier row already."""
+        text = self.text(column)
+        complaints.add((text == "").to_numpy(), column, "Every row needs an id.")
+        complaints.add((text.str.len() > MAX_ID).to_numpy(), column, f"An id has at most {MAX_ID:,} characters.")
+        repeated = (text.duplicated() & (text != "")).to_numpy()
+        first = text.drop_duplicates()
+        seen = dict(zip(first, first.index, strict=True)) if repeated.any() else {}
+
+        def sentence(position: int) -> str:
+            other = self.rows[seen[text.iloc[position]]]
+            return (
+                f"the id {short(text.iloc[position])} stands in row {other} already. A unit has one row in a table: drop one "
+                "of them."
+            )
+
+        complaints.add_rows(repeated, column, sentence)
 
     def text(self, column: str) -> pd.Series:
         """A column as stripped text by position; whole numbers without a decimal point, missing cells empty."""
@@ -157,7 +136,8 @@ class Table:
         bad = ~(np.abs(array) <= np.finfo(np.float32).max)
         if allow_missing:
             bad &= ~self.missing(column)
-        complaints.add(bad, column, "A finite number is expected, with a point for decimals. Fill it or drop the row.")
+        advice = "A finite number is expected, with a point for decimals. Fill it or drop the row."
+        complaints.add(bad, column, advice, _likely_number)
         return array
 
     def missing(self, column: str) -> np.ndarray:
@@ -171,7 +151,8 @@ class Table:
         bad = np.isnan(array)
         if allow_missing:
             bad &= ~self.missing(column)
-        complaints.add(bad, column, "Allowed: 0 or 1, yes or no, true or false.")
+        likely = functools.partial(nearest, valid=["yes", "no", "true", "false"])
+        complaints.add(bad, column, "Allowed: 0 or 1, yes or no, true or false.", likely)
         return array
 
     def one_of(
@@ -182,10 +163,31 @@ class Table:
         places = pd.Index(levels, dtype=object).get_indexer_for(text)
         bad = places < 0
         if allow_missing:
-            bad = bad & ~self.missing(column)
-        shown = ", ".join(map(str, levels[:20])) + (", ..." if len(levels) > 20 else "")
-        complaints.add(bad, column, f"Allowed: {shown}. {advice}".strip())
+            # 'None' may mean missing, or the level 'none': where there is such a level, only an empty cell is missing.
+            doubtful = any(plain(level) in MISSING for level in levels)
+            bad = bad & ~((text == "").to_numpy(dtype=bool) if doubtful else self.missing(column))
+        shown = ", ".join(map(_cut, levels[:20])) + (", ..." if len(levels) > 20 else "")
+        complaints.add(
+            bad, column, f"Allowed: {shown}. {advice}".strip(), functools.partial(nearest, valid=list(levels))
+        )
         return places
+
+    def check_near(self, columns: Sequence[str], why: str, known: Sequence[str] = ()) -> None:
+        """`TableError` where columns that may be left out are there under nearly the same name, or only some of them.
+        Those in `known` have another meaning."""
+        names = [str(name) for name in self.frame.columns]
+        absent = [column for column in columns if column not in names]
+        for column in absent:
+            found = near(column, [name for name in names if name not in (*columns, *known)])
+            if found is not None:
+                raise TableError(
+                    f"{self.name} has no column {column!r}, {why}. Did you mean {found!r}? Rename that column, or drop it."
+                )
+        if absent and len(absent) < len(columns):
+            given = next(column for column in columns if column in names)
+            raise TableError(
+                f"{self.name} has the column {given!r} but not {absent[0]!r}; both are {why}. Give all of them, or none."
+            )
 
 
 def read_table(source: Any, name: str | None = None) -> Table:
@@ -198,7 +200,8 @@ def read_table(source: Any, name: str | None = None) -> Table:
     if not isinstance(source, str | Path):
         raise TableError(f"A table is a path or a pandas DataFrame, got {type(source).__name__}.")
     path, sheet = split_sheet(source)
-    name = name or path.name
+    # A name the store and the terminal can hold, whatever bytes the file system allows.
+    name = name or path.name.encode("utf-8", "backslashreplace").decode()
     if "\x00" in str(path) or not path.is_file():
         what = "is a directory" if "\x00" not in str(path) and path.is_dir() else "does not exist"
         raise TableError(f"{path} {what}. Give a CSV, Parquet or Excel file.")
@@ -245,9 +248,7 @@ def _checked(table: Table) -> Table:
         raise TableError(f"{table.name} has two columns called {twice[0]!r}. Rename or drop one of them.")
     for column in columns:
         if not _is_text(column):
-            raise TableError(
-                f"{table.name}: the heading {_short(column)} holds a character that is no text. Rename it."
-            )
+            raise TableError(f"{table.name}: the heading {short(column)} holds a character that is no text. Rename it.")
     if len(table) == 0:
         raise TableError(f"{table.name} has no rows. At least one unit is needed.")
     for name, kind in table.frame.dtypes.items():
@@ -256,7 +257,7 @@ def _checked(table: Table) -> Table:
             if not _is_text("".join(cells)):
                 place = next(place for place, cell in enumerate(cells) if not _is_text(cell))
                 raise TableError(
-                    f"{table.where(place)}, column {name!r}: {_short(cells[place])} holds a character that is no text "
+                    f"{table.where(place)}, column {name!r}: {short(cells[place])} holds a character that is no text "
                     "(NUL, or half of a pair). Correct the cell."
                 )
     return table
@@ -276,10 +277,17 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> Path:
     return write_output(path, writer(frame, Path(path)))
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and np.isnan(value)) or str(value).strip() == ""
-
-
-def _short(value: Any) -> str:
-    text = repr(value.item() if isinstance(value, np.generic) else value)
+def _cut(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _likely_number(text: str) -> str:
+    """' Did you mean 1.5?' for numbers written in another country's way."""
+    number = re.sub(r"^[^\d+.,-]+|[^\d.,]+$", "", re.sub(r"[\s\u00a0'\u2019_]", "", text))
+    if number.count(",") == 1 and number.rfind(",") > number.rfind("."):
+        number = number.replace(".", "").replace(",", ".")
+    number = number.replace(",", "")
+    try:
+        return f" Did you mean {float(number):.12g}?" if number != text and np.isfinite(float(number)) else ""
+    except ValueError:
+        return ""

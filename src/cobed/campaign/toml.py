@@ -1,6 +1,5 @@
 """TOML with errors that name the line, and what pydantic found wrong, in words."""
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterator
@@ -8,6 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from cobed.campaign.near import nearest
 from cobed.errors import SpecError
 
 
@@ -47,12 +47,6 @@ def _sentence(found: Any, model: type[BaseModel], place: tuple[Any, ...]) -> str
     described = _description(model, place)
     message = found["msg"][:1].lower() + found["msg"][1:]
     return f"{_short(value)} is not allowed: {message}.{' ' + described if described else ''}"
-
-
-def nearest(word: str, valid: list[str]) -> str:
-    """' Did you mean ...?', or nothing where no valid name is near."""
-    found = difflib.get_close_matches(word, valid, n=1, cutoff=0.6)
-    return f" Did you mean {found[0]!r}?" if found else ""
 
 
 def find_line(text: str, place: tuple[Any, ...]) -> int | None:

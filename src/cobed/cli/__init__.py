@@ -10,6 +10,7 @@ import typer
 
 from cobed import __version__
 from cobed.cli import campaign
+from cobed.cli.options import output
 from cobed.errors import CobedError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
@@ -39,7 +40,7 @@ def version() -> None:
 @app.command()
 def demo(
     out: Annotated[
-        Path, typer.Option(parser=campaign.output, help="The folder to leave it in; with a number where it exists.")
+        Path, typer.Option(parser=output, help="The folder to leave it in; with a number where it exists.")
     ] = Path("demo"),
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same customers and design.")] = 0,
     budget: Annotated[str, typer.Option(help="Of the design: smoke, quick or paper.")] = "quick",
@@ -61,7 +62,7 @@ def reproduce(
         int | None, typer.Option(help="How many worlds a design is scored on. By default the budget's.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(parser=campaign.output, help="Where to write. By default results/NAME-BUDGET.")
+        Path | None, typer.Option(parser=output, help="Where to write. By default results/NAME-BUDGET.")
     ] = None,
 ) -> None:
     """Run one of the paper's experiments: results.json and a report. Stopped or killed, the same command goes on."""

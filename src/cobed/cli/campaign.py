@@ -2,48 +2,34 @@
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cobed.errors import CampaignError, CobedError, StorageError
+from cobed.cli.options import (
+    DEFAULT,
+    NoProgram,
+    Place,
+    Spec,
+    check_outputs,
+    far_warnings,
+    open_campaign,
+    output,
+    place_of,
+    read_given,
+    rejected_beside,
+    warn,
+)
+from cobed.errors import CampaignError, CobedError
 
 if TYPE_CHECKING:
     from cobed.campaign.campaign import Campaign
 
 app = typer.Typer()
 
-Spec = Annotated[Path, typer.Option("--spec", help="The campaign.toml.")]
-Place = Annotated[
-    str | None,
-    typer.Option("--store", help="A SQLite file, or a database URL. By default campaign.db beside the spec."),
-]
-DEFAULT = Path("campaign.toml")
-
-
-def output(text: str | Path) -> Path:
-    """The name of an output as it was typed; an empty one is refused."""
-    if not str(text):
-        raise typer.BadParameter("the name is empty. Give the name of a file.")
-    return Path(text)
-
-
-def _check_outputs(
-    outputs: list[Path], spec: Path, store: str | None, inputs: Mapping[str, Path | None], *, tables: bool = True
-) -> None:
-    """Tell before the work what would go wrong after it: outputs that would take the place of something else."""
-    from cobed.campaign.sheets import check_format, split_sheet
-    from cobed.storage import check_output, store_files
-
-    taken: dict[str, Path] = {"the spec": spec, **store_files(store or spec.parent / "campaign.db")}
-    taken |= {what: split_sheet(path)[0] for what, path in inputs.items() if path is not None}
-    for path in outputs:
-        if tables:
-            check_format(path)
-        check_output(path, taken)
-        taken[f"the other output, {path.name},"] = path
+# The exit code where the work was done for a part of the rows.
+BAD_ROWS = 3
 
 
 @app.command()
@@ -81,19 +67,22 @@ def check(
         list[Path] | None, typer.Argument(help="Tables to check too: units, targets or outcomes.")
     ] = None,
     spec: Spec = DEFAULT,
+    store: Place = None,
 ) -> None:
-    """Say what is wrong with the spec and with tables, before any work is done."""
-    from cobed.campaign.check import check_table
+    """Say what is wrong with the spec and with tables, alone and together, before any work is done. Changes nothing."""
+    from cobed.campaign.check import check_tables
     from cobed.campaign.spec import read_spec
-    from cobed.campaign.tables import read_table
+    from cobed.campaign.store import holds_campaign
 
     read, _ = read_spec(spec)
     actions = ", ".join(read.action.options or read.action.numbers or ())
     print(
         f"{spec.name}: fine. {len(read.context)} context column(s); actions: {actions}; {read.outcome.likelihood} outcome."
     )
-    for path in tables or []:
-        print(f"{path.name}: {check_table(read, read_table(path))}")
+    begun = open_campaign(spec, store, reading=True) if holds_campaign(place_of(spec, store)) else None
+    for finding in check_tables(read, [read_given(path) for path in tables or []], begun):
+        print(f"{finding.table}: {finding.sentence}")
+        warn(finding.warnings)
 
 
 @app.command()
@@ -115,23 +104,23 @@ def plan(
     ] = Path("plan.html"),
     spec: Spec = DEFAULT,
     store: Place = None,
+    no_program: NoProgram = False,
 ) -> None:
     """Say how much an experiment of each size would teach, designed and at random. Stopped, the same command goes on."""
     from cobed.campaign.plan import make_plan, start_from
     from cobed.campaign.spec import read_spec
     from cobed.campaign.store import holds_campaign
-    from cobed.campaign.tables import read_table
     from cobed.progress import ConsoleReporter
     from cobed.report.plan import plan_table, write_plan
 
     kept = out.with_suffix(".json") if out.name else out
-    _check_outputs(
+    check_outputs(
         [kept, out], spec, store, {"the table of units": units, "the table of targets": targets}, tables=False
     )
     read, _ = read_spec(spec)
-    rows = read_table(units)
-    aims = rows if targets is None else read_table(targets)
-    begun = _open(spec, store, reading=True) if holds_campaign(_place(spec, store)) else None
+    rows = read_given(units)
+    aims = rows if targets is None else read_given(targets)
+    begun = open_campaign(spec, store, reading=True) if holds_campaign(place_of(spec, store)) else None
     known = start_from(read, begun, [rows] if targets is None else [rows, aims], spec.resolve().parent)
     try:
         found = make_plan(
@@ -142,9 +131,7 @@ def plan(
         sys.exit(f"cobed: stopped. The sizes that are done are kept in {kept}; the same command goes on from there.")
     print(plan_table(found).to_string(index=False))
     print("\n".join(found.sentences()))
-    if any(read.constraints.model_dump().values()):
-        print("The constraints of the spec are left out of account.")
-    _warn(found.warnings)
+    warn([*far_warnings(read, begun, [rows, aims]), *found.warnings])
     print(f"Plan: {write_plan(read, found, out).resolve()}")
 
 
@@ -165,22 +152,30 @@ def design(
     ] = Path("assignments.csv"),
     pin: Annotated[list[str] | None, typer.Option(help="UNIT=ACTION: decide it yourself, redesign the rest.")] = None,
     reject: Annotated[list[str] | None, typer.Option(help="UNIT: refuse its action, redesign the rest.")] = None,
+    refit: Annotated[
+        bool,
+        typer.Option("--refit", help="Scale numeric columns by these tables, not by the first. Before any outcome."),
+    ] = False,
     spec: Spec = DEFAULT,
     store: Place = None,
+    no_program: NoProgram = False,
 ) -> None:
     """Choose the action to try on each unit. The same command again gives the same round, until outcomes are in."""
-    from cobed.campaign.tables import read_table, write_table
+    from cobed.campaign.tables import write_table
     from cobed.progress import ConsoleReporter
 
-    _check_outputs([out], spec, store, {"the table of units": units, "the table of targets": targets})
-    rows = read_table(units)
-    campaign = _open(spec, store, create=True)
+    check_outputs([out], spec, store, {"the table of units": units, "the table of targets": targets})
+    rows = read_given(units)
+    campaign = open_campaign(spec, store, create=True)
     before = campaign.rounds()
+    aims = None if targets is None else read_given(targets)
+    if refit:
+        campaign.refit(rows, aims)
     if pin:
         campaign.pin(dict(_pair(text, campaign) for text in pin))
     if reject:
         campaign.reject(reject)
-    frame = campaign.recommend(rows, targets, take=take, again=again, progress=ConsoleReporter())
+    frame = campaign.recommend(rows, aims, take=take, again=again, progress=ConsoleReporter())
     last = campaign.rounds()[-1]
     write_table(frame, out)
     known = any((r.id, r.version) == (last.id, last.version) for r in before)
@@ -200,7 +195,7 @@ def design(
         field = last.summary.get("field", 0)
         others = f", with those of {field:,} unit(s) that other rounds still wait for," if field else ""
         print(f"The outcomes{others} should {promise}. {last.summary['reason']}")
-    _warn(last.summary.get("warnings", []))
+    warn(last.summary.get("warnings", []))
     print(f"Next: fill in the column {campaign.spec.outcome.column!r}, then: cobed observe {out}")
 
 
@@ -212,8 +207,11 @@ def observe(
     store: Place = None,
 ) -> None:
     """Take outcomes: partial, late, corrected and unplanned rows are normal; the same table twice changes nothing."""
-    campaign = _open(spec, store, create=True)
-    print(campaign.add_outcomes(outcomes, round=round))
+    table = read_given(outcomes)
+    campaign = open_campaign(spec, store, create=True)
+    receipt = campaign.add_outcomes(table, round=round)
+    print(receipt)
+    warn(receipt.warnings)
     status = campaign.status()
     print(f"{status.num_outcomes} outcome(s) in all, {status.num_waiting} awaited.")
 
@@ -224,20 +222,36 @@ def deploy(
     out: Annotated[
         Path, typer.Option(parser=output, help="Where to write them with their actions: .csv, .xlsx or .parquet.")
     ] = Path("policy.csv"),
+    rejected: Annotated[
+        Path | None,
+        typer.Option(
+            parser=output,
+            help="Where to write rows that cannot be used. By default rejected.csv, or NAME-rejected.csv.",
+        ),
+    ] = None,
     spec: Spec = DEFAULT,
     store: Place = None,
+    no_program: NoProgram = False,
 ) -> None:
-    """Choose the best action for each unit, by everything learned so far."""
+    """Choose the best action for each unit, by everything learned so far. Exit code 3: some rows could not be used."""
     from cobed.campaign.tables import write_table
+    from cobed.storage import remove_output
 
-    _check_outputs([out], spec, store, {"the table of targets": targets})
-    campaign = _open(spec, store)
-    frame = campaign.deploy(targets)
+    rejected = rejected or rejected_beside(out)
+    check_outputs([out, rejected], spec, store, {"the table of targets": targets})
+    campaign = open_campaign(spec, store)
+    table, bad = campaign.split(read_given(targets))
+    frame = campaign.deploy(table)
+    # First, so that a policy never stands beside the rejected rows of another.
+    if len(bad):
+        write_table(bad, rejected)
+    else:
+        remove_output(rejected)
     write_table(frame, out)
     _, posterior = campaign.posterior()
     summary = campaign.deployed or {}
     if campaign.store.reading_only:
-        _warn([f"{campaign.store.label} can be read but not written: this deployment is not recorded in it."])
+        warn([f"{campaign.store.label} can be read but not written: this deployment is not recorded in it."])
     print(f"{len(frame):,} units in {out}.")
     if "counts" in summary:
         print("Units by action: " + ", ".join(f"{name} {count:,}" for name, count in summary["counts"].items()))
@@ -246,7 +260,16 @@ def deploy(
     print(f"Gain over {summary['single']!r} for all: {_interval(summary['over_single'])}.")
     print(f"Gain over actions at random: {_interval(summary['over_random'])}.")
     print(f"The action is the best one with probability {summary['p_best']:.0%}, averaged over units.")
-    _warn(posterior.warnings)
+    warn([*summary.get("warnings", []), *posterior.warnings])
+    if len(bad):
+        cells = ", ".join(f"{name} {count:,}" for name, count in bad.attrs["cells"].items())
+        row, reason = bad.iloc[0, -2:]
+        print(
+            f"cobed: {len(bad):,} of {len(bad) + len(frame):,} rows could not be used and are in {rejected}, each with the "
+            f"reason. Bad cells by column: {cells}. The first, row {row}: {reason}",
+            file=sys.stderr,
+        )
+        raise typer.Exit(BAD_ROWS)
 
 
 @app.command()
@@ -254,12 +277,13 @@ def report(
     out: Annotated[Path, typer.Option(parser=output, help="Where to write the page.")] = Path("report.html"),
     spec: Spec = DEFAULT,
     store: Place = None,
+    no_program: NoProgram = False,
 ) -> None:
     """Write one page for everybody: what was tried, what was learned, what to deploy where, how sure."""
     from cobed.report.campaign import write_report
 
-    _check_outputs([out], spec, store, {}, tables=False)
-    print(f"Report: {write_report(_open(spec, store, reading=True), out).resolve()}")
+    check_outputs([out], spec, store, {}, tables=False)
+    print(f"Report: {write_report(open_campaign(spec, store, reading=True), out).resolve()}")
 
 
 @app.command()
@@ -273,7 +297,7 @@ def withdraw(
     store: Place = None,
 ) -> None:
     """Take back outcomes: of single units, or all that one table brought. What was told stays in the history."""
-    campaign = _open(spec, store)
+    campaign = open_campaign(spec, store)
     print(campaign.withdraw(units or [], round=round, upload=upload))
     status = campaign.status()
     print(f"{status.num_outcomes} outcome(s) in all, {status.num_waiting} awaited.")
@@ -290,14 +314,14 @@ def status(
     """Say where the campaign stands."""
     from cobed.campaign.database import readable_by_others
 
-    campaign = _open(spec, store, reading=True)
+    campaign = open_campaign(spec, store, reading=True)
     found = campaign.status()
     print(
         f"{found.name}: {found.num_outcomes} outcome(s), {found.num_waiting} awaited, {found.num_policies} deployment(s)."
     )
     print(found.rounds.to_string(index=False) if len(found.rounds) else "No round yet.")
     if exposed := readable_by_others(campaign.store.location):
-        _warn([exposed])
+        warn([exposed])
     if uploads:
         table = campaign.uploads().fillna("")
         print(table.to_string(index=False) if len(table) else "No upload yet.")
@@ -314,34 +338,9 @@ def export(
     """Write everything as one table: each unit of each round, its context, its action and what came back."""
     from cobed.campaign.tables import write_table
 
-    _check_outputs([out], spec, store, {})
-    frame = _open(spec, store, reading=True).export()
+    check_outputs([out], spec, store, {})
+    frame = open_campaign(spec, store, reading=True).export()
     print(f"{len(frame)} row(s) in {write_table(frame, out)}.")
-
-
-def _place(spec: Path, store: str | None) -> str | Path:
-    return spec.parent / "campaign.db" if store is None else store
-
-
-def _open(spec: Path, store: str | None, *, create: bool = False, reading: bool = False) -> "Campaign":
-    """The campaign of a spec, with the spec as it is now; begun where there is none and `create` allows it."""
-    from cobed.campaign.campaign import Campaign
-    from cobed.campaign.database import printable
-    from cobed.campaign.store import holds_campaign
-
-    place = _place(spec, store)
-    if create and not holds_campaign(place):
-        try:
-            return Campaign.create(spec, place)
-        except StorageError:
-            # Another process may have begun it at the same time.
-            if not holds_campaign(place):
-                raise
-    elif not holds_campaign(place):
-        raise StorageError(
-            f"There is no campaign in {printable(place)} yet. `cobed design` or `cobed observe` starts one."
-        )
-    return Campaign.open(place, spec, reading=reading)
 
 
 def _pair(text: str, campaign: "Campaign") -> tuple[str, object]:
@@ -356,8 +355,3 @@ def _pair(text: str, campaign: "Campaign") -> tuple[str, object]:
 
 def _interval(found: dict[str, float]) -> str:
     return f"{found['mean']:.4g}, between {found['low']:.4g} and {found['high']:.4g}"
-
-
-def _warn(warnings: "list[str] | tuple[str, ...]") -> None:
-    for warning in warnings:
-        print(f"Warning: {warning}")

@@ -28,7 +28,7 @@ def write_plan(spec: CampaignSpec, plan: Plan, path: str | Path) -> Path:
         page.text(f"Warning: {warning}")
     page.text(
         "Both kinds of experiments have the same units, worlds and noise, so that their difference is less noisy than either. "
-        "Constraints are left out of account. The worlds are as the model and its priors say: where these are wrong, so is "
+        "Both satisfy the constraints of the spec. The worlds are as the model and its priors say: where these are wrong, so is "
         "the plan.",
         note=True,
     )
