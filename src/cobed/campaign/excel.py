@@ -141,10 +141,15 @@ def write_excel(frame: pd.DataFrame, file: IO[bytes], name: str) -> None:
             f"{name}: an Excel sheet holds {MAX_ROWS:,} rows and {MAX_COLUMNS:,} columns, and the table has "
             f"{len(frame):,} and {len(frame.columns):,}. Write it as .csv or .parquet."
         )
+    titles = [str(column) for column in frame.columns]
+    for column, title in zip(frame.columns, titles, strict=True):
+        for row, value in enumerate([title, *frame[column]], start=1):
+            if isinstance(value, str):
+                _check_text(value, f"{name}, row {row}, column {title[:60]!r}")
     book = Workbook(write_only=True)
     page = book.create_sheet("Sheet1")
 
-    def cell(value: Any, row: int, column: str) -> Any:
+    def cell(value: Any) -> Any:
         value = _plain(value)
         if isinstance(value, Percent):
             made = WriteOnlyCell(page, float(value))
@@ -152,7 +157,6 @@ def write_excel(frame: pd.DataFrame, file: IO[bytes], name: str) -> None:
             return made
         if not isinstance(value, str):
             return value
-        _check_text(value, f"{name}, row {row}, column {column!r}")
         if not value.startswith(("=", "#", "+", "-", "@")):
             return value
         made = WriteOnlyCell(page, value)
@@ -160,10 +164,9 @@ def write_excel(frame: pd.DataFrame, file: IO[bytes], name: str) -> None:
         made.quotePrefix = True  # pyright: ignore[reportAttributeAccessIssue]
         return made
 
-    page.append([cell(str(column), 1, str(column)) for column in frame.columns])
-    titles = [str(column) for column in frame.columns]
-    for row, values in enumerate(zip(*(frame[column] for column in frame.columns), strict=True), start=2):
-        page.append([cell(value, row, title) for value, title in zip(values, titles, strict=True)])
+    page.append([cell(title) for title in titles])
+    for values in zip(*(frame[column] for column in frame.columns), strict=True):
+        page.append([cell(value) for value in values])
     book.save(file)
 
 

@@ -120,7 +120,8 @@ class Table:
         missing = values.isna()
         if values.dtype == object:
             # Excel has numbers and text in one column.
-            values = values.map(lambda value: int(value) if type(value) is float and value.is_integer() else value)
+            cells = [int(value) if type(value) is float and value.is_integer() else value for value in values]
+            values = pd.Series(cells, dtype=object)
         return pd.Series(values.astype(str).str.strip().where(~missing, ""), dtype=object)
 
     def numbers(self, column: str, complaints: Complaints, *, allow_missing: bool = False) -> np.ndarray:
