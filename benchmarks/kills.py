@@ -36,7 +36,7 @@ from cobed.campaign.store import holds_campaign
 
 KILLS = 4  # of one command on one campaign
 DURING = 0.003  # seconds that a call may take
-STORE = "campaign.db"
+STORE, WRITTEN = "campaign.db", ".cobed-written"
 JOURNALS = {f"{STORE}-{end}" for end in ("wal", "shm", "journal")}
 SPEC = """name = "kills"
 [units]
@@ -95,8 +95,8 @@ def write_tables(folder: Path) -> None:
 
 
 def files(folder: Path) -> dict[str, str]:
-    """The hash of each file, but for the store, whose bytes may differ from run to run."""
-    names = [path for path in folder.rglob("*") if path.is_file() and path.name not in {STORE, *JOURNALS}]
+    """The hash of each file, but for the store and the list of outputs, whose bytes may differ from run to run."""
+    names = [path for path in folder.rglob("*") if path.is_file() and path.name not in {STORE, *JOURNALS, WRITTEN}]
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in names}
 
 
