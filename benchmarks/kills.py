@@ -75,7 +75,11 @@ SCENARIOS = [
     Scenario("design, after outcomes", (HISTORY,), DESIGN),
     Scenario("deploy over an older policy", (HISTORY, DEPLOY, "observe corrected.csv"), DEPLOY),
     Scenario("observe, corrected outcomes", (HISTORY,), "observe corrected.csv"),
-    Scenario("design over a file filled in by the user", (DESIGN, "= filled.csv assignments.csv"), DESIGN),
+    Scenario(
+        "design beside a file filled in by the user",
+        (DESIGN, "= filled.csv assignments.csv"),
+        "design others.csv --out second.csv",
+    ),
     Scenario("deploy with rows that cannot be used", (HISTORY,), "deploy mixed.csv --out policy.parquet"),
 ]
 
@@ -85,6 +89,8 @@ def write_tables(folder: Path) -> None:
     head = ["customer,recency,new", "customer,recency,new,offer,amount"]
     rows = [f"{i:03d},{i % 5},{i % 2}" for i in range(6)]
     (folder / "customers.csv").write_text("\n".join([head[0], *rows]) + "\n")
+    others = [f"1{row}" for row in rows]
+    (folder / "others.csv").write_text("\n".join([head[0], *others]) + "\n")
     (folder / "mixed.csv").write_text("\n".join([head[0], *rows, "bad,many,1"]) + "\n")
     history = [f"h{i},{i % 5},{i % 2},{'none' if i % 3 else '5%'},{40 + i}" for i in range(12)]
     (folder / "history.csv").write_text("\n".join([head[1], *history]) + "\n")

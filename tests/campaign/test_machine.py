@@ -148,6 +148,42 @@ class Machine(Driver):
         assert frame[ID].tolist() == units
         assert frame[ACTION].tolist() == [planned[unit].action for unit in units]
 
+    @precondition(lambda self: any(self.reference.rounds.values()))
+    @rule(how=st.sampled_from(["command", "python"]), seed=SEED, again=st.booleans())
+    def design_among_known_units(self, how, seed, again):
+        """Units that have an outcome or wait for one are left out unless asked for; `--take` draws from the others."""
+        self.count("design among known units")
+        rng = random.Random(seed)
+        # One unit of the last round is missing, so that no table means the last round once more.
+        known = {unit for rows in self.reference.rounds.values() for unit in list(rows)[1:]}
+        units = rng.sample(sorted(known), min(3, len(known))) + self.new_units(rng.randrange(3))
+        free = [unit for unit in units if again or unit not in self.reference.busy()]
+        if not units:
+            return
+        name = self.table(self.people(units))
+        take = rng.choice([None, None, 1, 2])
+        targets = rng.choice([None, self.table(self.people(self.new_units(2)))])
+        possible = bool(free) and (take or 0) <= len(free)
+        if how == "python":
+            goal = None if targets is None else self.folder / targets
+            if not possible:
+                with pytest.raises(CobedError, match=r"have an outcome|cannot be drawn"):
+                    self.opened().recommend(self.folder / name, goal, take=take, again=again)
+                return
+            chosen = self.opened().recommend(self.folder / name, goal, take=take, again=again)[ID].tolist()
+        else:
+            out = f"known{self.number}.csv"
+            options = [*(["--take", str(take)] if take else []), *(["--again"] if again else [])]
+            options += [] if targets is None else ["--targets", targets]
+            code, said = self.command("design", name, "--out", out, *options)
+            assert (code == 0) == possible, said
+            if not possible:
+                return
+            chosen = self.output(out)[ID].tolist()
+        assert chosen == [unit for unit in free if unit in chosen]
+        assert len(chosen) == (take or len(free))
+        self.designed(chosen)
+
     @precondition(lambda self: max(self.reference.rounds, default=0) > 0)
     @rule(how=st.sampled_from(["command", "python"]), seed=SEED)
     def pin_and_reject(self, how, seed):
@@ -157,6 +193,8 @@ class Machine(Driver):
         number = max(self.reference.rounds)
         rows = self.reference.rounds[number]
         back = self.reference.outcomes()
+        if len(rows) < 2:
+            return
         pinned, refused = rng.sample(sorted(rows), 2)
         action = rng.choice(OPTIONS)
         name = self.table(self.people(list(rows)))
