@@ -65,7 +65,8 @@ class Machine(Driver):
             {ID: unit, OUTCOME: rng.choice(["", str(rng.randrange(40, 60))])} for unit in units if rng.random() < 0.7
         ]
         if rng.random() < 0.4:
-            rows = [{**row, ACTION: rng.choice(["", *OPTIONS])} for row in rows]
+            # An empty cell could mean the option that is called none: it is allowed where there is no outcome yet.
+            rows = [{**row, ACTION: rng.choice(OPTIONS if row[OUTCOME] else ["", *OPTIONS])} for row in rows]
         if rows:
             self.take(rows, how, number if named else None)
 
