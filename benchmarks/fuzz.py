@@ -237,8 +237,8 @@ def fuzz_command(rng: random.Random, folder: Path) -> None:
 
 
 KINDS: dict[str, tuple[float, Callable[[random.Random, Path], None]]] = {
-    "spec": (0.50, fuzz_spec), "csv": (0.22, fuzz_csv), "frame": (0.20, fuzz_frame), "file": (0.04, fuzz_file),
-    "command": (0.04, fuzz_command),
+    "spec": (0.60, fuzz_spec), "csv": (0.18, fuzz_csv), "frame": (0.16, fuzz_frame), "file": (0.03, fuzz_file),
+    "command": (0.03, fuzz_command),
 }  # fmt: skip
 
 
@@ -314,7 +314,7 @@ def main() -> None:
             num_failures += len(failures)
             for kind, seed, text in failures:
                 print(f"FAILED --case {kind} {seed}: {text}", flush=True)
-            if done % 40 == 0:
+            if done % 20 == 0:
                 print(f"{counts.total():,} cases", file=sys.stderr, flush=True)
     table = pd.Series({key: number for key, number in counts.items()}).unstack(fill_value=0)
     print(table.assign(cases=table.sum(axis=1)).to_string())

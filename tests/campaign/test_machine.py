@@ -254,6 +254,7 @@ class Machine(Driver):
         self.tables.append((out, frame.to_dict("records")))
         self.uploads.append(out)
 
+    @precondition(lambda self: self.number > 2)
     @rule(seed=SEED)
     def edit_the_spec(self, seed):
         """What stored rows depend on cannot be changed once there are any; the rest can."""
