@@ -217,6 +217,7 @@ def test_thousands_of_values_are_read_or_told(place, value):
 
 
 @settings(max_examples=100, derandomize=True, **quiet)
+@example('"\ud800" = 1\n', 0)
 @given(st.text(max_size=80), st.integers(0, len(GOOD)))
 def test_any_text_is_read_or_told(text, at):
     with told():

@@ -104,6 +104,8 @@ def _fields(model: type[BaseModel], place: tuple[Any, ...]) -> list[str]:
 
 
 def _description(model: type[BaseModel], place: tuple[Any, ...]) -> str:
+    if not place:
+        return ""
     section = _section(model, place[:-1])
     if isinstance(section, type) and issubclass(section, BaseModel) and str(place[-1]) in section.model_fields:
         field = section.model_fields[str(place[-1])]
