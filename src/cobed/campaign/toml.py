@@ -10,6 +10,9 @@ from pydantic import BaseModel, ValidationError
 from cobed.campaign.near import nearest
 from cobed.errors import SpecError
 
+# Characters of one sentence: names in a spec can be of any length.
+LONGEST = 1_000
+
 
 def parse(text: str, name: str) -> dict[str, Any]:
     try:
@@ -27,7 +30,8 @@ def problems(error: ValidationError, model: type[BaseModel], text: str, name: st
         key = ".".join(map(str, place)) or "the file"
         line = find_line(text, place)
         where = f"{name}, line {line}, {key}" if line else f"{name}, {key}"
-        yield f"{where}: {_sentence(found, model, place)}"
+        sentence = f"{where}: {_sentence(found, model, place)}"
+        yield sentence if len(sentence) <= LONGEST else sentence[: LONGEST - 3] + "..."
 
 
 def _sentence(found: Any, model: type[BaseModel], place: tuple[Any, ...]) -> str:
