@@ -39,8 +39,9 @@ spread = 10
 budget = "smoke"
 max_targets = 2
 """
-# What cobed may leave in the folder beside what it is asked to write: the store, its journals, the list of its outputs.
-ITS_OWN = {"campaign.db", "campaign.db-wal", "campaign.db-shm", ".cobed-written"}
+# What cobed may leave in the folder beside what it is asked to write: the store, the list of its outputs, and the journals by which
+# SQLite takes back what a killed process had begun.
+ITS_OWN = {"campaign.db", "campaign.db-wal", "campaign.db-shm", "campaign.db-journal", ".cobed-written"}
 
 
 class Driver(RuleBasedStateMachine):
