@@ -4,6 +4,7 @@
 deviations), two are new (the defaults). The ways:
 
   closed form        the value of the experiment from the averaged Fisher information (what `auto` takes)
+  moments            the value from moments of simulated outcomes (what `auto` takes for programs and simulators without gradient)
   straight-through   Barber-Agakov on exact draws, the gradient of a draw taken to be that of its mean
   normal stand-in    Barber-Agakov on normal outcomes of the same mean and variance
   concrete           Barber-Agakov on outcomes relaxed to (0, 1) at temperature .5 (binary only)
@@ -11,6 +12,7 @@ deviations), two are new (the defaults). The ways:
 
 Regret is in probability or counts, over worlds that are the same for all, under the posterior around the mode (Pareto k checked).
 Run: python benchmarks/outcomes.py [--likelihoods bernoulli poisson] [--worlds 1000] [--seeds 2] [--steps 1000]
+    [--ways moments Random]
 """
 
 import argparse
@@ -35,7 +37,7 @@ from cobed.spaces import AbstractSpace
 
 NUM_UNITS, NUM_OFFERS, NUM_COLUMNS, NUM_TARGETS = 40, 4, 3, 100
 CENTER = {"bernoulli": -1.0, "poisson": 0.0}
-WAYS = ("closed form", "straight-through", "normal stand-in", "concrete", "score function")
+WAYS = ("closed form", "moments", "straight-through", "normal stand-in", "concrete", "score function")
 BASELINES = {"Random": RandomUniform(), "Thompson": Thompson()}
 
 
@@ -133,10 +135,9 @@ def design(way: str, problem: cobed.Problem, seed: int, num_steps: int) -> np.nd
         return cobed.design(problem, seed=seed, budget=budget.replace(num_starts=None)).actions
     if way == "normal stand-in":
         problem = cobed.Problem(without_gradient_gap(model, model.prior_mean[None]), problem.contexts, problem.targets)
-    elif way in ("concrete", "score function"):
-        # A model without a gradient is not a problem for `cobed.Problem`; here it is what is studied.
-        problem = eqx.tree_at(lambda p: p.model, problem, Other(model, way == "concrete"))
-    objective = "barber-agakov"
+    elif way in ("concrete", "score function", "moments"):
+        problem = cobed.Problem(Other(model, way == "concrete"), problem.contexts, problem.targets)
+    objective = "auto" if way == "moments" else "barber-agakov"
     if way == "score function":
         inner = choose_objective(jr.key(seed), problem, budget.resolved(problem), "barber-agakov").objective
         objective = ScoreFunction(inner, model)  # pyright: ignore[reportArgumentType]
@@ -148,12 +149,13 @@ def main() -> None:
     parser.add_argument("--likelihoods", nargs="+", default=list(CENTER), choices=list(CENTER))
     parser.add_argument("--worlds", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--ways", nargs="+", default=[*WAYS, *BASELINES], choices=[*WAYS, *BASELINES])
     parser.add_argument("--steps", type=int, default=1000)
     arguments = parser.parse_args()
     for likelihood in arguments.likelihoods:
         problem = make_problem(likelihood)
         found: dict[str, list[np.ndarray]] = {}
-        for way in (*WAYS, *BASELINES):
+        for way in arguments.ways:
             if way == "concrete" and likelihood == "poisson":
                 continue
             for seed in range(arguments.seeds):

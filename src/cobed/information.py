@@ -263,11 +263,14 @@ def saturation_warning(information: Estimate, batch_size: int) -> str | None:
     )
 
 
-def looseness_warning(score: Estimate) -> str | None:
+def looseness_warning(score: Estimate, objective: str) -> str | None:
     """A sentence where a bound on information is below zero by more than its noise."""
     if score.unit != "nats" or score.value > -2 * score.standard_error:
         return None
-    return (
-        f"The bound, {score.value:.2f} nats, is below zero, and information never is: the best rewards at the targets are too far "
-        "from Gaussian for it to say how much the design tells. It still ranks designs; objective='infonce' needs no density."
+    below = f"The bound, {score.value:.2f} nats, is below zero, and information never is: "
+    if objective == "infonce":
+        return below + "the outcomes tell nearly nothing, or the critic needs more steps."
+    return below + (
+        "the best rewards at the targets are too far from Gaussian for it to say how much the design tells. It still ranks "
+        "designs; objective='infonce' needs no density."
     )

@@ -30,6 +30,8 @@ class Problem(eqx.Module):
     contexts: Float[Array, "D C"]
     targets: Float[Array, "T C"]
     optimum: AbstractOptimum
+    # Why outcomes have no gradient in the action that a design could follow; None where they have one.
+    gradient_gap: str | None = eqx.field(static=True)
 
     def __init__(self, model: AbstractModel, contexts: Any, targets: Any, *, optimum: AbstractOptimum | None = None):
         """`contexts` (D, C) and `targets` (T, C): arrays, lists or DataFrames of numbers, one row a unit; a vector is one column.
@@ -49,7 +51,7 @@ class Problem(eqx.Module):
                 "Both must describe a unit by the same columns in the same order."
             )
         model = bind_context_dim(model, self.contexts.shape[1])
-        check_model(model, jnp.concatenate([self.contexts, self.targets]))
+        self.gradient_gap = check_model(model, jnp.concatenate([self.contexts, self.targets]))
         self.model = model
         self.optimum = choose_optimum(model, self.targets) if optimum is None else optimum
         if optimum is not None:

@@ -337,6 +337,27 @@ def test_what_cannot_be_done_yet_is_told(start):
         limited.recommend(people(6000))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("likelihood", "law"), [("bernoulli", "Bernoulli(logits=eta)"), ("poisson", "Poisson(jnp.exp(eta))")]
+)
+def test_a_program_with_binary_outcomes_or_counts_goes_through_a_whole_campaign(
+    in_earnest, start, tmp_path, likelihood, law
+):
+    (tmp_path / f"{likelihood}_model.py").write_text(
+        "import jax.numpy as jnp, numpyro, numpyro.distributions as dist\n"
+        "def visits(contexts, actions):\n"
+        "    effect = numpyro.sample('effect', dist.Normal(jnp.zeros(3), jnp.array([.01, .01, 1.])).to_event(1))\n"
+        f"    numpyro.sample('y', dist.{law.replace('eta', 'actions @ effect')}.to_event(1))\n"
+    )
+    text, column = (BINARY, "visit") if likelihood == "bernoulli" else (COUNTS, "orders")
+    campaign = start(text + f'[model]\nprogram = "{likelihood}_model:visits"\n')
+    assignments = campaign.recommend(people(12), targets=people(5, 100))
+    assert (assignments["offer"] == "10%").sum() >= 10
+    campaign.add_outcomes(assignments.assign(**{column: [0, 1] * 6}))
+    assert len(campaign.deploy(people(4, 100))) == 4
+
+
 def test_a_numpyro_program_is_a_model(start, tmp_path):
     (tmp_path / "mymodels.py").write_text(
         "import jax.numpy as jnp, numpyro, numpyro.distributions as dist\n"

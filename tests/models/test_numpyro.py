@@ -201,8 +201,7 @@ def test_draw_through_a_mixture_has_no_gradient_rather_than_a_wrong_one():
     params = {"slope": jnp.asarray(1.0)}
     slope = jax.grad(lambda a: model.sample_outcome(jr.key(1), params, jnp.zeros(1), a))(jnp.array([0.5]))
     assert float(slope[0]) == 0.0
-    with pytest.raises(ModelError, match="mixture's component cannot be differentiated through"):
-        check_model(model, jnp.zeros((2, 1)))
+    assert "gradient in the action is zero, though they change" in (check_model(model, jnp.zeros((2, 1))) or "")
 
 
 def test_importing_the_models_does_not_import_numpyro():

@@ -26,6 +26,7 @@ from cobed.objectives import (
     ExperimentValue,
     InfoNCE,
     LinearGaussianInformation,
+    MomentValue,
     PredictorValue,
 )
 from cobed.optimum import AbstractOptimum, choose_optimum
@@ -104,6 +105,8 @@ def _pick(problem: Problem, about: About, network: Any) -> tuple[ObjectiveName, 
         )
     if uses_information_matrix(problem):
         return "value", "Outcomes are informative by a linear predictor: the value follows from the information matrix."
+    if problem.gradient_gap is not None:
+        return "value", "The value follows from moments of simulated rewards and outcomes."
     return "barber-agakov", "The model is not Gaussian: a density of m* given y is learned with the design."
 
 
@@ -134,6 +137,8 @@ def _build(
         belief = find_belief(belief_key, problem.model, problem.contexts)
         if belief is not None:
             return ExperimentValue.build(problem, belief, temperature)
+    if name == "value" and network is None and problem.gradient_gap is not None:
+        return MomentValue(problem)
     if name == "infonce":
         check_memory(estimate_cost(problem, budget, network or Separable()))
     simulation, values = make_simulation(simulation_key, problem, budget, about)

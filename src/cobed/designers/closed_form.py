@@ -56,7 +56,7 @@ def search(
     """
     problem = run.problem
     start_key, search_key = jr.split(run.start_key)
-    rank_key, measure_key = jr.split(run.evaluation_key)
+    rank_key, _ = jr.split(run.evaluation_key)
     started = time.perf_counter()
     if num_starts is None:
         large = problem.num_contexts * problem.action_dim > MANY_NUMBERS
@@ -73,9 +73,9 @@ def search(
             # One of few units changes too much for its slope to tell: the best designs are exchanged unit by unit.
             order = np.argsort(-scores(rank_key, objective, [design for design, _ in found], run.budget))
             best = [found[i][0] for i in order[: max(1, round(KEPT * len(found)))]]
-            found = _exchange(run, search_key, objective, jnp.stack(best))
+            found = exchange(run, search_key, objective, jnp.stack(best))
     elif can_exchange(problem):
-        found = _exchange(run, search_key, objective, first)
+        found = exchange(run, search_key, objective, first)
     else:
         found = _climb(run, search_key, objective, first, run.budget.closed_form_steps, limit)
     designs, histories = zip(*found, strict=True)
@@ -89,7 +89,7 @@ def search(
         )
     ]
     best = max(records, key=lambda record: record.score.value)
-    score = _measure(measure_key, objective, best.actions, run.budget)
+    score = measure(run, objective, best.actions)
     run.seconds_evaluation += time.perf_counter() - started
     return Finish(best, score, records, [])
 
@@ -217,7 +217,7 @@ def to_corners(space: Box, actions: np.ndarray) -> np.ndarray:
     return np.where(actions > (low + high) / 2, high, low)
 
 
-def _exchange(
+def exchange(
     run: Run, key: Key[Array, ""], objective: AbstractObjective, designs: Float[Array, "S D K"]
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Give each unit in turn its best action, the others as they are, until nothing changes; all designs side by side.
@@ -282,10 +282,11 @@ def _score(key: Key[Array, ""], objective: AbstractObjective, actions: Float[Arr
     return value_at(objective, actions, key)
 
 
-def _measure(key: Key[Array, ""], objective: AbstractObjective, actions: np.ndarray, budget: Budget) -> Estimate:
+def measure(run: Run, objective: AbstractObjective, actions: np.ndarray) -> Estimate:
     """The objective of the design that was kept, on draws that did not choose it."""
-    keys = jr.split(key, budget.num_evaluation_batches)
-    return estimate(np.concatenate([scores(k, objective, [actions], budget) for k in keys]), objective)
+    _, key = jr.split(run.evaluation_key)
+    keys = jr.split(key, run.budget.num_evaluation_batches)
+    return estimate(np.concatenate([scores(k, objective, [actions], run.budget) for k in keys]), objective)
 
 
 def can_exchange(problem: Problem) -> bool:

@@ -10,12 +10,14 @@ from cobed.ascent import Checkpoint
 from cobed.budget import Budget, find_budget
 from cobed.critics import Joint, Separable
 from cobed.densities import Density
-from cobed.designers.choice import ObjectiveName
+from cobed.designers.choice import Choice, ObjectiveName
 from cobed.designers.closed_form import search
 from cobed.designers.gains import Rule
 from cobed.designers.result import DesignResult, fingerprint
-from cobed.designers.run import Run
+from cobed.designers.run import Finish, Run
 from cobed.designers.training import train
+from cobed.designers.without_gradient import needs_exchange, search_without_gradient
+from cobed.errors import BudgetError
 from cobed.identity import joined
 from cobed.information import About, looseness_warning
 from cobed.keys import Seed, as_key, plain_seed
@@ -66,13 +68,10 @@ def design(
     kept = Checkpoint(checkpoint, depends_on) if checkpoint else None
     run = Run(problem, budget, as_key(seed), progress, kept)
     choice = run.choose(objective, about, network)
-    closed_form = jax.eval_shape(choice.objective.initial_network, jr.key(0)) is None
     rule, limit = (None, rule) if isinstance(rule, CostLimit) else (rule, None)
-    finish = (
-        search(run, choice.objective, asked.num_starts, rule, limit)
-        if closed_form
-        else train(run, choice.objective, rule, limit)
-    )
+    finish, reason = _carry_out(run, choice, about, asked.num_starts, rule, limit)
+    if objective == "auto" and network is None and choice.objective.name == "barber-agakov":
+        run, choice, finish, reason = _instead(run, choice, finish, reason, rule, limit)
     actions = finish.best.actions
     if rule is not None:
         # Of the nearest allowed designs any will do; one found under the rule is its own nearest.
@@ -88,12 +87,50 @@ def design(
         seed=plain_seed(seed),
         seconds_design=run.seconds_design,
         seconds_evaluation=run.seconds_evaluation,
-        warnings=[*finish.warnings, *filter(None, [looseness_warning(finish.score)])],
+        warnings=[*finish.warnings, *filter(None, [looseness_warning(finish.score, choice.objective.name)])],
         settings={"budget": _plain(budget), "objective": choice.objective.name, "network": repr(network)},
         fingerprint=joined(depends_on),
         interrupted=run.interrupted,
-        reason=choice.reason,
+        reason=reason,
     )
+
+
+def _carry_out(
+    run: Run, choice: Choice, about: About, num_starts: int | None, rule: Rule | None, limit: CostLimit | None
+) -> tuple[Finish, str]:
+    """The search that suits the objective, and the reason for it."""
+    closed_form = jax.eval_shape(choice.objective.initial_network, jr.key(0)) is None
+    if needs_exchange(run.problem, choice.objective, closed_form):
+        reason = (
+            f"{choice.reason} Outcomes have no gradient in the action to follow: {run.problem.gradient_gap} So the units "
+            "exchanged actions by what moments of simulated outcomes say of every change."
+        )
+        return search_without_gradient(run, choice.objective, about, rule, limit), reason
+    if closed_form:
+        return search(run, choice.objective, num_starts, rule, limit), choice.reason
+    return train(run, choice.objective, rule, limit), choice.reason
+
+
+def _instead(
+    run: Run, choice: Choice, finish: Finish, reason: str, rule: Rule | None, limit: CostLimit | None
+) -> tuple[Run, Choice, Finish, str]:
+    """The design by contrasts where a bound by a density is below zero, as its warning says; otherwise what there is."""
+    if run.interrupted or looseness_warning(finish.score, choice.objective.name) is None:
+        return run, choice, finish, reason
+    reason += (
+        f" Its bound came out at {finish.score}, below zero, and information never is: the best rewards are too far from "
+        "Gaussian for it."
+    )
+    other = run.anew("infonce-")
+    try:
+        by_contrasts = other.choose("infonce", "max-values", None)
+        found, _ = _carry_out(other, by_contrasts, "max-values", None, rule, limit)
+    except BudgetError as error:
+        return run, choice, finish, f"{reason} 'infonce', which needs no density, could not take its place: {error}"
+    except KeyboardInterrupt:
+        run.interrupt("Interrupted before 'infonce' had a design; kept the one by 'barber-agakov'.")
+        return run, choice, finish, reason
+    return other, by_contrasts, found, f"{reason} So 'infonce', which needs no density, took its place."
 
 
 def _plain(budget: Budget) -> dict:

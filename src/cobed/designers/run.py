@@ -37,6 +37,7 @@ class Run:
         checkpoint: Checkpoint | None,
     ):
         self.problem, self.budget, self.checkpoint = problem, budget, checkpoint
+        self._key = key
         self.setup_key, self.start_key, self.evaluation_key = jr.split(key, 3)
         self.seconds_design = self.seconds_evaluation = 0.0
         self.interrupted = False
@@ -45,6 +46,13 @@ class Run:
         self._reporter = reporter
         self._offset = 0.0
         self._clock = Clock(1.0)
+
+    def anew(self, prefix: str) -> "Run":
+        """The same from the beginning, for another objective. Its checkpoints have names of their own; the clock goes on."""
+        kept = None if self.checkpoint is None else self.checkpoint.within(prefix)
+        run = Run(self.problem, self.budget, self._key, self._reporter, kept)
+        run.seconds_design, run.seconds_evaluation = self.seconds_design, self.seconds_evaluation
+        return run
 
     def choose(self, objective: ObjectiveName | AbstractObjective, about: About, network: Any) -> Choice:
         started = time.perf_counter()

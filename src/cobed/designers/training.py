@@ -168,6 +168,20 @@ def _measure(
     return score, warnings
 
 
+def measure_at(run: Run, objective: AbstractObjective, actions: np.ndarray) -> Estimate:
+    """The objective of a design that it did not choose, by a network trained for it."""
+    budget = run.budget
+    run.expect(budget.num_steps + budget.settle_steps * budget.settle_batch_size / budget.batch_size)
+    judge = on_unseen_draws(jr.fold_in(run.setup_key, 1), objective, budget)
+    _, network_key, train_key, _ = _start_keys(run, 0)
+    network = _settle(
+        run, objective, train_key, "chosen design", jnp.asarray(actions), _untrained(network_key, objective), "again",
+        budget.batch_size, budget.num_steps,
+    )  # fmt: skip
+    record = StartRecord(np.zeros(0, np.float32), actions, Estimate(0.0, 0.0, objective.unit))
+    return _measure(run, objective, judge, record, network)[0]
+
+
 def _settle(
     run: Run,
     objective: AbstractObjective,

@@ -1,7 +1,8 @@
 """Does a model keep the contract of `base`? Asked once, when a problem is built, on a few draws of the prior.
 
 The answer is deterministic: the keys are fixed. Shapes are checked without running anything; the numbers then come from
-one compiled call.
+one compiled call. A model whose outcomes cannot be differentiated in the action keeps the contract; it is told apart, because
+its designs are searched in another way (`cobed.models.gradient`).
 """
 
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import numpy as np
 from cobed.compilation import QUICK
 from cobed.errors import ModelError
 from cobed.models.base import AbstractLikelihoodModel, AbstractModel, HasBestAction
+from cobed.models.gradient import LARGEST_MISFIT, NUM_AGAIN, SUSPICIOUS, Walks, misfit, walk
 from cobed.models.numpyro import NumPyroModel
 from cobed.spaces import AbstractSpace, Discrete, Product
 from cobed.types import Array, Bool, Float, Key, Params
@@ -28,32 +30,38 @@ T = TypeVar("T")
 
 
 class Probe(eqx.Module):
-    """What a model did at N draws of the prior: on R contexts with B = 2 R actions, valid ones and mixtures of them."""
+    """What a model did at N draws of the prior: on R contexts with B = 2 R actions, valid ones and mixtures of them.
+
+    `walks` are outcomes and slopes on the way from one action to another, at K draws of the noise.
+    """
 
     params: Params
     rewards: Float[Array, "N B"]
     outcomes: Float[Array, "N B"]
-    slopes: Float[Array, "N B A"]
+    walks: Walks
     params_of_rows: Params | None
     log_likelihoods: Float[Array, "N B"] | None
     best_inside: Bool[Array, "N R"] | None
     best_shortfall: Float[Array, "N R"] | None
 
 
-def check_model(model: AbstractModel, contexts: Float[Array | np.ndarray, "D C"]) -> None:
-    """Raise `ModelError`, in words, where the model breaks the contract on these contexts."""
+def check_model(model: AbstractModel, contexts: Float[Array | np.ndarray, "D C"]) -> str | None:
+    """Raise `ModelError`, in words, where the model breaks the contract on these contexts.
+
+    What is returned says why outcomes have no gradient in the action that could be followed; None where they have one.
+    """
     _check_kind(model)
     contexts = jnp.asarray(contexts)
     _check_context_dim(model, contexts)
     model = bind_context_dim(model, contexts.shape[1])
     rows = contexts[np.linspace(0, contexts.shape[0] - 1, NUM_ROWS).round().astype(int)]
     _check_shapes(model, rows)
-    probe = _attempt("The model", lambda: _probe_all(model, rows))
+    probe, again, failure = _attempt("The model", lambda: _probe_all(model, rows))
     _check_params(probe.params)
     _check_independence(probe)
     _check_finite(probe.rewards, "mean_reward", "log, sqrt or a division outside their range")
     _check_finite(probe.outcomes, "sample_outcomes", "a noise scale that overflows or is negative")
-    _check_slopes(model, probe)
+    gap = failure or _find_gap(model, rows, probe, again)
     if probe.log_likelihoods is not None:
         _check_finite(
             probe.log_likelihoods,
@@ -61,6 +69,7 @@ def check_model(model: AbstractModel, contexts: Float[Array | np.ndarray, "D C"]
             "a noise scale of zero, or a density that does not cover its own draws",
         )
     _check_best_action(probe)
+    return gap
 
 
 def bind_context_dim(model: AbstractModel, context_dim: int) -> AbstractModel:
@@ -70,20 +79,37 @@ def bind_context_dim(model: AbstractModel, context_dim: int) -> AbstractModel:
     return model
 
 
-def _probe_all(model: AbstractModel, rows: Float[Array, "R C"]) -> Probe:
-    """The model at `NUM_DRAWS` draws of the prior, in one compiled call."""
-    pool, *draws = jax.jit(_inputs, compiler_options=QUICK)(model.action_space, jr.key(0))
-    return jax.jit(jax.vmap(lambda *draw: _probe(model, rows, pool, *draw)), compiler_options=QUICK)(*draws)
+def _probe_all(model: AbstractModel, rows: Float[Array, "R C"]) -> tuple[Probe, Callable[[int], Walks], str | None]:
+    """The model at `NUM_DRAWS` draws of the prior, in one compiled call; walks with other noise, by its number; and why the
+    model could not be differentiated, if so."""
+    pool, prior_keys, keys, own = jax.jit(_inputs, compiler_options=QUICK)(model.action_space, jr.key(0))
+
+    def compiled(slopes: bool) -> Callable[[Array], Probe]:
+        probe = jax.vmap(lambda prior_key, noise_key, own: _probe(model, rows, pool, prior_key, noise_key, own, slopes))
+        run = jax.jit(probe, compiler_options=QUICK)
+        return lambda noise_keys: run(prior_keys, noise_keys, own)
+
+    try:
+        run = compiled(True)
+        return run(keys), lambda number: run(jax.vmap(jr.fold_in, (0, None))(keys, number)).walks, None
+    except Exception as error:  # a loop, a call of other code: whatever JAX has no derivative for
+        if model.action_space.continuous:
+            # The best of all numbers is searched with derivatives of the mean reward.
+            raise
+        probe = compiled(False)(keys)
+        summary = str(error).strip().split("\n")[0]
+        reason = f"JAX cannot differentiate them in the action ({type(error).__name__}: {summary})."
+        return probe, lambda number: probe.walks, reason
 
 
 def _inputs(space: AbstractSpace, key: Key[Array, ""]) -> tuple[Array, Array, Array, Array]:
-    """A pool of actions (J, A); for each draw a key of the prior, a key of the outcomes, and 3 R actions of the pool.
+    """A pool of actions (J, A); for each draw a key of the prior, a key of the outcomes, and 4 R actions of the pool.
 
     Compiled once for each space: random numbers would be most of the compilation of each model's check.
     """
     keys = jr.split(key, 2 * NUM_DRAWS + NUM_ACTIONS)
     pool = jax.vmap(space.sample)(keys[2 * NUM_DRAWS :])
-    turns = (np.arange(NUM_DRAWS * 3 * NUM_ROWS) % NUM_ACTIONS).reshape(NUM_DRAWS, -1)
+    turns = (np.arange(NUM_DRAWS * 4 * NUM_ROWS) % NUM_ACTIONS).reshape(NUM_DRAWS, -1)
     return pool, keys[:NUM_DRAWS], keys[NUM_DRAWS : 2 * NUM_DRAWS], pool[turns]
 
 
@@ -93,18 +119,24 @@ def _probe(
     pool: Float[Array, "J A"],
     prior_key: Key[Array, ""],
     outcome_key: Key[Array, ""],
-    own: Float[Array, "R3 A"],
+    own: Float[Array, "R4 A"],
+    slopes: bool = True,
 ) -> Probe:
     """One draw of the prior, played on all rows: once with valid actions and once between them."""
     params = model.sample_prior(prior_key)
-    valid, second, third = jnp.split(own, 3)
+    valid, *others = jnp.split(own, 4)
+    walks = walk(
+        outcome_key,
+        lambda key, a: model.sample_outcomes(key, params, rows[::2], a),
+        valid[::2],
+        jnp.stack([actions[::2] for actions in others]),
+        slopes,
+    )
     # A convex combination of actions: inside a box, and between the one-hot vectors as the ascent sees them.
-    mixed = 0.5 * valid + 0.3 * second + 0.2 * third
+    mixed = 0.5 * valid + 0.3 * others[0] + 0.2 * others[1]
     twice, actions = jnp.concatenate([rows, rows]), jnp.concatenate([valid, mixed])
     rewards = jax.vmap(model.mean_reward, in_axes=(None, 0, 0))(params, twice, actions)
-    outcomes, pullback = jax.vjp(lambda a: model.sample_outcomes(outcome_key, params, twice, a), actions)
-    # Row r of the gradient of sum(y) is dy_r / da_r: units do not share actions.
-    (slopes,) = pullback(jnp.ones_like(outcomes))
+    outcomes = model.sample_outcomes(outcome_key, params, twice, actions)
     params_of_rows = log_likelihoods = inside = shortfall = None
     if isinstance(model, NumPyroModel):
         params_of_rows = model.sample_prior_of(prior_key, rows, valid)
@@ -112,7 +144,7 @@ def _probe(
         log_likelihoods = jax.vmap(model.log_likelihood, in_axes=(None, 0, 0, 0))(params, twice, actions, outcomes)
     if isinstance(model, HasBestAction):
         inside, shortfall = jax.vmap(lambda row: _judge_best_action(model, params, row, pool))(rows)
-    return Probe(params, rewards, outcomes, slopes, params_of_rows, log_likelihoods, inside, shortfall)
+    return Probe(params, rewards, outcomes, walks, params_of_rows, log_likelihoods, inside, shortfall)
 
 
 def _judge_best_action(
@@ -187,8 +219,7 @@ def _check_output(method: Callable[..., Any], call: str, arguments: tuple[Any, .
         )
     if not jnp.issubdtype(found.dtype, jnp.floating):
         raise ModelError(
-            f"{call} returns {found.dtype} values; floating-point numbers are expected. Convert amounts to float. "
-            "Binary and count outcomes cannot be differentiated through, converted or not: model the mean over a group."
+            f"{call} returns {found.dtype} values; floating-point numbers are expected. Convert them: value.astype(float)."
         )
 
 
@@ -239,19 +270,56 @@ def _check_finite(values: Float[Array, "N B"], what: str, causes: str) -> None:
         )
 
 
-def _check_slopes(model: AbstractModel, probe: Probe) -> None:
-    slopes = np.asarray(probe.slopes)
+def _find_gap(
+    model: AbstractModel, rows: Float[Array, "R C"], probe: Probe, again: Callable[[int], Walks]
+) -> str | None:
+    """Why the gradient of outcomes in the action is not to be followed, in words; None where it is right."""
+    slopes, outcomes = np.asarray(probe.walks.slopes), np.asarray(probe.walks.outcomes)
     if not np.isfinite(slopes).all():
         raise ModelError(
             f"The gradient of the outcome in the action is not finite: {_share(slopes)}. Usual causes: sqrt, log, norm "
             "or a power at zero, or a `jnp.where` whose other branch is not finite. Keep both branches finite."
         )
-    for name, part, columns in _parts(model.action_space):
-        if not slopes[..., columns].any():
+    flat = [
+        (name, part, columns) for name, part, columns in _parts(model.action_space) if not slopes[..., columns].any()
+    ]
+    for name, _, columns in flat:
+        changes = np.zeros(model.action_space.dim, bool)
+        changes[columns] = True
+        if not _attempt("The model", lambda changes=changes: _changes(model, rows, jnp.asarray(changes))):
             raise ModelError(
-                f"The outcome does not change with {name}: its gradient is zero at {NUM_DRAWS} draws of the prior and "
-                f"{NUM_ROWS} contexts. {_advice(part, np.asarray(probe.outcomes))}"
+                f"The outcome does not change with {name}: outcomes and mean rewards are the same with another one, at "
+                f"{NUM_DRAWS} draws of the prior and {NUM_ROWS} contexts. Use it, or leave it out of the action space."
             )
+    if (outcomes == np.round(outcomes)).all():
+        return "All of them are whole numbers, and no gradient passes through a binary outcome or a count."
+    if flat:
+        name, part, _ = flat[0]
+        return f"Their gradient in {name} is zero, though they change with it. {_advice(part)}"
+    if misfit([probe.walks]) > SUSPICIOUS and (size := misfit([again(n) for n in range(NUM_AGAIN)])) > LARGEST_MISFIT:
+        return (
+            "Their gradient in the action is not that of their distribution (a difference of "
+            f"{size:.1f} standard errors, where {LARGEST_MISFIT:g} are allowed). Usual causes: `jnp.where` on a random number, "
+            "rounding, stop_gradient."
+        )
+    return None
+
+
+def _changes(model: AbstractModel, rows: Float[Array, "R C"], entries: Bool[Array, " A"]) -> bool:
+    """Whether outcomes or mean rewards change where only these entries of the action do, the noise as it was."""
+
+    def differs(key):
+        prior_key, outcome_key, *keys = jr.split(key, 4)
+        first, second = (jax.vmap(model.action_space.sample)(jr.split(k, len(rows))) for k in keys)
+        params = model.sample_prior(prior_key)
+
+        def play(actions):
+            rewards = jax.vmap(model.mean_reward, in_axes=(None, 0, 0))(params, rows, actions)
+            return jnp.stack([rewards, model.sample_outcomes(outcome_key, params, rows, actions)])
+
+        return jnp.any(play(first) != play(jnp.where(entries, second, first)))
+
+    return bool(jnp.any(jax.jit(jax.vmap(differs), compiler_options=QUICK)(jr.split(jr.key(1), NUM_DRAWS))))
 
 
 def _parts(space: AbstractSpace) -> list[tuple[str, AbstractSpace, slice]]:
@@ -265,21 +333,14 @@ def _parts(space: AbstractSpace) -> list[tuple[str, AbstractSpace, slice]]:
     ]
 
 
-def _advice(part: AbstractSpace, outcomes: np.ndarray) -> str:
-    if (outcomes == np.round(outcomes)).all():
-        return (
-            "All outcomes are whole numbers: binary and count outcomes cannot be differentiated through. Model the "
-            "mean over a group of units with Gaussian noise, or a smooth stand-in such as numpyro's RelaxedBernoulli."
-        )
+def _advice(part: AbstractSpace) -> str:
+    drawn = "and draw the outcome as a smooth function of the mean and noise."
     if isinstance(part, Discrete):
         return (
-            "Between discrete actions the design is a mixture of one-hot weights: write the reward as a sum over the "
-            "weights, jnp.sum(action * rewards), not with argmax, indexing or ==."
+            "To have one, write the reward as a sum over the weights of the actions, jnp.sum(action * rewards), not with "
+            f"argmax, indexing or ==, {drawn}"
         )
-    return (
-        "Use the action without rounding, comparing or stop_gradient, and draw the outcome as a smooth function of the "
-        "mean and noise. The choice of a mixture's component cannot be differentiated through."
-    )
+    return f"To have one, use the action without rounding, comparing or stop_gradient, {drawn}"
 
 
 def _check_best_action(probe: Probe) -> None:

@@ -1,6 +1,7 @@
 """A model that can only be sampled: a prior and a simulator, no likelihood."""
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -29,10 +30,10 @@ def from_simulator(
 ) -> "SimulatorModel":
     """The model of a simulator.
 
-    `sample_prior(key)` draws psi; `simulate(key, params, context (C,), action (A,))` draws one outcome, a scalar,
-    differentiable in the action. `mean_reward(params, context, action)` is its mean, where that is known. Where it is
-    not, it is estimated from `num_mean_draws` simulations with the random numbers of `seed`: see
-    `SimulatorModel.mean_reward`.
+    `sample_prior(key)` draws psi; `simulate(key, params, context (C,), action (A,))` draws one outcome, a scalar.
+    Designs climb by its gradient in the action, and exchange actions where it has none. `mean_reward(params, context, action)`
+    is its mean, where that is known. Where it is not, it is estimated from `num_mean_draws` simulations with the random numbers
+    of `seed`: see `SimulatorModel.mean_reward`.
     """
     return SimulatorModel(
         action_space=actions,
@@ -81,7 +82,7 @@ class SimulatorModel(AbstractModel):
         return self.prior(key)
 
     def sample_outcome(self, key, params, context, action):
-        return self.simulate(key, params, context, action)
+        return _number(self.simulate(key, params, context, action))
 
     def mean_reward(self, params, context, action):
         """E[y | a, c, psi], given by the user or the average of `num_mean_draws` = N simulations.
@@ -108,4 +109,10 @@ class SimulatorModel(AbstractModel):
         self, params: Params, context: Float[Array, " C"], action: Float[Array, " A"]
     ) -> Float[Array, " N"]:
         keys = jr.split(jr.key(self.seed), self.num_mean_draws)
-        return jax.vmap(self.simulate, in_axes=(0, None, None, None))(keys, params, context, action)
+        return jax.vmap(self.sample_outcome, in_axes=(0, None, None, None))(keys, params, context, action)
+
+
+def _number(outcome: Any) -> Any:
+    """A count or a truth value as a number; anything else as it is, for the check of the model to judge."""
+    whole = isinstance(outcome, jax.Array) and not jnp.issubdtype(outcome.dtype, jnp.inexact)
+    return outcome.astype(float) if whole else outcome

@@ -15,6 +15,7 @@ from cobed.objectives.base import (
 from cobed.objectives.decision import Decisions, DecisionValue
 from cobed.objectives.density import BarberAgakov, Components, LinearGaussianInformation, by_second_moments
 from cobed.objectives.infonce import InfoNCE
+from cobed.objectives.moments import MomentValue
 from cobed.objectives.predictor import HasGains, PredictorValue
 from cobed.objectives.value import ExperimentValue
 
@@ -31,6 +32,7 @@ __all__ = [
     "HasGains",
     "InfoNCE",
     "LinearGaussianInformation",
+    "MomentValue",
     "PredictorValue",
     "Simulation",
     "Trainable",

@@ -80,11 +80,11 @@ class PredictorValue(AbstractObjective):
         return cls(belief, units, weights, rows, means, points, temperature, None)
 
     @property
-    def name(self):
+    def name(self) -> str:
         return "value"
 
     @property
-    def unit(self):
+    def unit(self) -> str:
         return "reward"
 
     def __call__(self, trainable, key, progress):
