@@ -3,7 +3,9 @@
 import pandas as pd
 import pytest
 
+from cobed.campaign import records as kept
 from cobed.campaign.campaign import Campaign
+from cobed.errors import StorageError
 from cobed.report.campaign import outcomes_by_action, write_report
 
 SPEC = """name = "spring <b>"
@@ -58,6 +60,10 @@ def test_the_page_tells_what_was_tried_learned_and_deployed(tmp_path, action, ef
     for text in ("gain over random", "is the best one with probability", "12 outcome(s) of", "Nothing to warn of"):
         assert text in page
     assert 'src="http' not in page
+    with campaign.store.transaction() as connection:
+        kept.write_policy(connection, "by another program", {"rows": 3})
+    with pytest.raises(StorageError, match="summary of the last policy cannot be read"):
+        write_report(campaign, tmp_path / "report.html")
     campaign.close()
 
 

@@ -11,11 +11,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cobed.campaign.campaign import Campaign
+from cobed.campaign.database import DAMAGED
 from cobed.campaign.engine import POLICY_DRAWS, candidate_actions
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.summary import export_names
 from cobed.data import Data
 from cobed.decide import mean_rewards
+from cobed.errors import StorageError
 from cobed.models.base import AbstractModel
 from cobed.models.glm import LinearFeatures
 from cobed.report.figures import COLOURS
@@ -67,7 +69,12 @@ def write_report(campaign: Campaign, path: str | Path) -> Path:
     if coefficients is not None:
         page.text(f"The coefficients, on the scale of the linear predictor ({spec.outcome.law.predictor_words}):")
         page.table(coefficients)
-    _add_policy(page, spec, campaign.policies())
+    try:
+        _add_policy(page, spec, campaign.policies())
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(
+            f"The stored summary of the last policy cannot be read ({error!r}). {DAMAGED} Or deploy again, which stores a new one."
+        ) from error
     return page.write(path)
 
 
