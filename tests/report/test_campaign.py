@@ -61,7 +61,7 @@ def test_the_page_tells_what_was_tried_learned_and_deployed(tmp_path, action, ef
         assert text in page
     assert 'src="http' not in page
     with campaign.store.transaction() as connection:
-        kept.write_policy(connection, "by another program", {"rows": 3})
+        kept.write_policy(connection, kept.now(), "by another program", {"rows": 3})
     with pytest.raises(StorageError, match="summary of the last policy cannot be read"):
         write_report(campaign, tmp_path / "report.html")
     campaign.close()
