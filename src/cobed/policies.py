@@ -55,6 +55,10 @@ class CostLimit(eqx.Module):
         self.costs, self.cheapest = jnp.asarray(costs), jnp.asarray(np.where(costs == 0, 0.0, least))
         self.most = jnp.asarray(float(most))
 
+    def cheapest_of(self, actions: Float[Array, "D J A"]) -> Float[Array, "D J A"]:
+        """The same with every number that costs something at its cheapest."""
+        return jnp.where(self.costs[:, None] == 0, actions, self.cheapest[:, None])
+
     def __call__(self, actions: Float[Array, "D A"]) -> Float[Array, "D A"]:
         # The limit is part of a design, and the ascent moves all of a design that has a gradient.
         costs, cheapest, most = jax.lax.stop_gradient((self.costs, self.cheapest, self.most))

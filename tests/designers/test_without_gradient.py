@@ -77,6 +77,7 @@ def test_a_rule_is_obeyed_at_every_step(offers_problem):
     assert result.labels.count("new") == 2
 
 
+@pytest.mark.slow
 def test_numbers_of_a_binary_program_go_to_the_ends(dose_problem):
     result = cobed.design(dose_problem, seed=0, budget=TINY)
     assert (np.abs(result.actions) > 0.9).all()
@@ -96,10 +97,10 @@ def test_numbers_obey_a_limit_of_costs(dose_problem):
 def test_the_whole_way_from_design_to_evaluation(make, law):
     problem = make(law)
     result = cobed.design(problem, seed=0, budget=TINY)
-    data = cobed.run_experiment(jr.key(1), problem, problem.sample_world(jr.key(0)), result.actions)
-    posterior = cobed.infer(jr.key(2), problem.model, data)
+    data = cobed.run_experiment(problem, problem.sample_world(jr.key(0)), result, seed=1)
+    posterior = cobed.infer(problem.model, data, seed=2)
     assert len(cobed.deploy(posterior, problem).labels) == 2
-    assert np.isfinite(cobed.evaluate(jr.key(3), problem, result.actions, 4).regret.mean)
+    assert np.isfinite(cobed.evaluate(problem, result, 4, seed=3).regret.mean)
 
 
 @pytest.mark.slow
@@ -127,6 +128,7 @@ def test_a_simulator_that_jax_cannot_differentiate_is_designed():
     assert "JAX cannot differentiate" in result.reason
 
 
+@pytest.mark.slow
 def test_auto_leaves_a_bound_below_zero_for_the_objective_its_warning_names(tmp_path):
     """The best reward is near -3 or near 3, and outcomes tell nearly nothing: no Gaussian density comes near its entropy."""
 

@@ -26,6 +26,9 @@ NUM_STARTS = 8
 FIRST_VALUES, MORE_VALUES = {1: 21, 2: 49}, 64
 STEPS = (0.05, 0.015)
 MAX_DIRECTIONS = 16
+MAX_PRICE = 1e12
+# Above so many pairs of unit and candidate, units are not exchanged one by one.
+MAX_PAIRS = 512
 
 
 def needs_exchange(problem: Problem, objective: AbstractObjective, closed_form: bool) -> bool:
@@ -80,20 +83,63 @@ def _one_round(
     limit: CostLimit | None,
 ) -> list[StartRecord]:
     """Exchanges among the candidates, from those nearest to each of the designs."""
+    if limit is not None:
+        candidates = jnp.concatenate([candidates, limit.cheapest_of(candidates[:, :1])], axis=1)
+        rule = WithinLimit(limit, candidates)
     value = _moments(key, objective, candidates)
     away = jnp.sum((candidates[None] - designs[:, :, None]) ** 2, axis=3)
     shares = jax.nn.one_hot(jnp.argmin(away, axis=2), candidates.shape[1])
     found = exchange_together(run, value, np.asarray(shares), rule)
-    if rule is None and len(candidates) < FEW_UNITS and not run.interrupted:
+    few = len(candidates) < FEW_UNITS and candidates[..., 0].size <= MAX_PAIRS
+    if rule is None and few and not run.interrupted:
         # One of few units changes too much for its slope to tell.
         best = sorted(found, key=lambda pair: -pair[1][-1])[: max(1, len(found) // 4)]
         found = exchange(run, key, value, jnp.stack([design for design, _ in best]))
     records = []
     for design, history in found:
         actions = candidates[jnp.arange(len(candidates)), np.argmax(design, axis=1)]
+        # Rounding apart, the limit holds already.
         actions = actions if limit is None else limit(actions)
         records.append(StartRecord(history, np.asarray(actions), Estimate(float(history[-1]), 0.0, value.unit)))
     return records
+
+
+class WithinLimit:
+    """A limit of costs as a rule about candidates: a price of costs is raised until the batch is within the limit."""
+
+    def __init__(self, limit: CostLimit, candidates: Float[Array, "D J A"]):
+        self.costs = np.asarray(jnp.sum(limit.costs[:, None] * candidates, axis=2), np.float64)
+        self.most = float(limit.most) + 1e-5 * np.abs(self.costs).max()
+
+    def __call__(self, gains: np.ndarray, current: np.ndarray | None = None, num_changes: int = 0) -> np.ndarray:
+        """See `Rule`."""
+        low, high = 0.0, 1.0
+        units = np.arange(len(gains))
+
+        def at(price: float) -> np.ndarray:
+            worth = gains - price * self.costs
+            best = np.argmax(worth, axis=1)
+            if current is None:
+                return best
+            rise = worth[units, best] - worth[units, current]
+            chosen = current.copy()
+            changed = [unit for unit in np.argsort(-rise)[:num_changes] if rise[unit] > 0]
+            chosen[changed] = best[changed]
+            return chosen
+
+        def allowed(chosen: np.ndarray) -> bool:
+            return self.costs[units, chosen].sum() <= self.most
+
+        if allowed(at(0.0)):
+            return at(0.0)
+        # At a high price every unit has its cheapest candidate, or moves toward it.
+        while not allowed(at(high)) and high < MAX_PRICE:
+            high *= 4
+        for _ in range(40):
+            price = (low + high) / 2
+            low, high = (low, price) if allowed(at(price)) else (price, high)
+        chosen = at(high)
+        return chosen if current is None or allowed(chosen) else current
 
 
 @lean_jit

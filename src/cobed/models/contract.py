@@ -14,10 +14,23 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from cobed.compilation import QUICK
+from cobed.compilation import QUICK, quick_jit
 from cobed.errors import ModelError
-from cobed.models.base import AbstractLikelihoodModel, AbstractModel, HasBestAction
-from cobed.models.gradient import LARGEST_MISFIT, NUM_AGAIN, SUSPICIOUS, Walks, misfit, walk
+from cobed.models.base import AbstractGaussianModel, AbstractLikelihoodModel, AbstractModel, HasBestAction
+from cobed.models.gradient import (
+    FEW_NOISES,
+    LARGEST_MISFIT,
+    NUM_AGAIN,
+    NUM_NOISES,
+    SUSPICIOUS,
+    Noise,
+    Walks,
+    along,
+    draw_noise,
+    find_ways,
+    misfit,
+    walk,
+)
 from cobed.models.numpyro import NumPyroModel
 from cobed.spaces import AbstractSpace, Discrete, Product
 from cobed.types import Array, Bool, Float, Key, Params
@@ -32,15 +45,14 @@ T = TypeVar("T")
 class Probe(eqx.Module):
     """What a model did at N draws of the prior: on R contexts with B = 2 R actions, valid ones and mixtures of them.
 
-    `walks` are outcomes and slopes on the way from one action to another, at K draws of the noise.
+    `walks` are outcomes and slopes on the way from one action to another on every second context, at K draws of the noise.
     """
 
     params: Params
     rewards: Float[Array, "N B"]
-    outcomes: Float[Array, "N B"]
     walks: Walks
     params_of_rows: Params | None
-    log_likelihoods: Float[Array, "N B"] | None
+    log_likelihoods: Float[Array, "N 4 W"] | None
     best_inside: Bool[Array, "N R"] | None
     best_shortfall: Float[Array, "N R"] | None
 
@@ -60,7 +72,7 @@ def check_model(model: AbstractModel, contexts: Float[Array | np.ndarray, "D C"]
     _check_params(probe.params)
     _check_independence(probe)
     _check_finite(probe.rewards, "mean_reward", "log, sqrt or a division outside their range")
-    _check_finite(probe.outcomes, "sample_outcomes", "a noise scale that overflows or is negative")
+    _check_finite(probe.walks.outcomes, "sample_outcomes", "a noise scale that overflows or is negative")
     gap = failure or _find_gap(model, rows, probe, again)
     if probe.log_likelihoods is not None:
         _check_finite(
@@ -82,69 +94,71 @@ def bind_context_dim(model: AbstractModel, context_dim: int) -> AbstractModel:
 def _probe_all(model: AbstractModel, rows: Float[Array, "R C"]) -> tuple[Probe, Callable[[int], Walks], str | None]:
     """The model at `NUM_DRAWS` draws of the prior, in one compiled call; walks with other noise, by its number; and why the
     model could not be differentiated, if so."""
-    pool, prior_keys, keys, own = jax.jit(_inputs, compiler_options=QUICK)(model.action_space, jr.key(0))
+    pool, *draws = _inputs(model.action_space, jr.key(0))
+    # Noise that is added to the mean is the same for all actions.
+    num_noises = FEW_NOISES if isinstance(model, AbstractGaussianModel) else NUM_NOISES
 
-    def compiled(slopes: bool) -> Callable[[Array], Probe]:
-        probe = jax.vmap(lambda prior_key, noise_key, own: _probe(model, rows, pool, prior_key, noise_key, own, slopes))
-        run = jax.jit(probe, compiler_options=QUICK)
-        return lambda noise_keys: run(prior_keys, noise_keys, own)
+    def compiled(slopes: bool) -> Callable[[int], Probe]:
+        probe = jax.jit(
+            jax.vmap(lambda *draw: _probe(model, rows, pool, slopes, *draw)),
+            compiler_options=QUICK,
+        )
+        return lambda number: probe(_noise(jr.key(number), num_noises), *draws)
 
     try:
         run = compiled(True)
-        return run(keys), lambda number: run(jax.vmap(jr.fold_in, (0, None))(keys, number)).walks, None
+        return run(0), lambda number: run(number).walks, None
     except Exception as error:  # a loop, a call of other code: whatever JAX has no derivative for
         if model.action_space.continuous:
             # The best of all numbers is searched with derivatives of the mean reward.
             raise
-        probe = compiled(False)(keys)
+        probe = compiled(False)(0)
         summary = str(error).strip().split("\n")[0]
         reason = f"JAX cannot differentiate them in the action ({type(error).__name__}: {summary})."
         return probe, lambda number: probe.walks, reason
 
 
+# Compiled once for each space, and for each number of draws: random numbers would be most of the compilation of each check.
+@quick_jit
 def _inputs(space: AbstractSpace, key: Key[Array, ""]) -> tuple[Array, Array, Array, Array]:
-    """A pool of actions (J, A); for each draw a key of the prior, a key of the outcomes, and 4 R actions of the pool.
+    """A pool of actions (J, A); for each draw a key of the prior, R actions of the pool and ways (R, A) to others of it."""
+    keys = jr.split(key, NUM_DRAWS + NUM_ACTIONS)
+    pool = jax.vmap(space.sample)(keys[NUM_DRAWS:])
+    turns = (np.arange(NUM_DRAWS * 4 * NUM_ROWS) % NUM_ACTIONS).reshape(NUM_DRAWS, 4, NUM_ROWS)
+    chosen = pool[turns]
+    return pool, keys[:NUM_DRAWS], chosen[:, 0], jax.vmap(find_ways)(chosen[:, 0], chosen[:, 1:])
 
-    Compiled once for each space: random numbers would be most of the compilation of each model's check.
-    """
-    keys = jr.split(key, 2 * NUM_DRAWS + NUM_ACTIONS)
-    pool = jax.vmap(space.sample)(keys[2 * NUM_DRAWS :])
-    turns = (np.arange(NUM_DRAWS * 4 * NUM_ROWS) % NUM_ACTIONS).reshape(NUM_DRAWS, -1)
-    return pool, keys[:NUM_DRAWS], keys[NUM_DRAWS : 2 * NUM_DRAWS], pool[turns]
+
+@quick_jit
+def _noise(key: Key[Array, ""], num_noises: int) -> Noise:
+    return draw_noise(key, NUM_DRAWS, num_noises, len(range(0, NUM_ROWS, 2)))
 
 
 def _probe(
     model: AbstractModel,
     rows: Float[Array, "R C"],
     pool: Float[Array, "J A"],
-    prior_key: Key[Array, ""],
-    outcome_key: Key[Array, ""],
-    own: Float[Array, "R4 A"],
-    slopes: bool = True,
+    slopes: bool,
+    noise: Noise,
+    *draw: Array,
 ) -> Probe:
     """One draw of the prior, played on all rows: once with valid actions and once between them."""
+    prior_key, valid, ways = draw
     params = model.sample_prior(prior_key)
-    valid, *others = jnp.split(own, 4)
-    walks = walk(
-        outcome_key,
-        lambda key, a: model.sample_outcomes(key, params, rows[::2], a),
-        valid[::2],
-        jnp.stack([actions[::2] for actions in others]),
-        slopes,
-    )
-    # A convex combination of actions: inside a box, and between the one-hot vectors as the ascent sees them.
-    mixed = 0.5 * valid + 0.3 * others[0] + 0.2 * others[1]
-    twice, actions = jnp.concatenate([rows, rows]), jnp.concatenate([valid, mixed])
+    some, first, on = rows[::2], valid[::2], ways[::2]
+    walks = walk(lambda key, actions: model.sample_outcomes(key, params, some, actions), noise, first, on, slopes)
+    # Between two actions: inside a box, and between the one-hot vectors as the ascent sees them.
+    twice, actions = jnp.concatenate([rows, rows]), jnp.concatenate([valid, valid + 0.5 * ways])
     rewards = jax.vmap(model.mean_reward, in_axes=(None, 0, 0))(params, twice, actions)
-    outcomes = model.sample_outcomes(outcome_key, params, twice, actions)
     params_of_rows = log_likelihoods = inside = shortfall = None
     if isinstance(model, NumPyroModel):
         params_of_rows = model.sample_prior_of(prior_key, rows, valid)
     if isinstance(model, AbstractLikelihoodModel):
-        log_likelihoods = jax.vmap(model.log_likelihood, in_axes=(None, 0, 0, 0))(params, twice, actions, outcomes)
+        density = jax.vmap(jax.vmap(model.log_likelihood, in_axes=(None, 0, 0, 0)), in_axes=(None, None, 0, 0))
+        log_likelihoods = density(params, some, along(first, on, noise.shares[0]), walks.outcomes[0])
     if isinstance(model, HasBestAction):
         inside, shortfall = jax.vmap(lambda row: _judge_best_action(model, params, row, pool))(rows)
-    return Probe(params, rewards, outcomes, walks, params_of_rows, log_likelihoods, inside, shortfall)
+    return Probe(params, rewards, walks, params_of_rows, log_likelihoods, inside, shortfall)
 
 
 def _judge_best_action(
@@ -296,7 +310,10 @@ def _find_gap(
     if flat:
         name, part, _ = flat[0]
         return f"Their gradient in {name} is zero, though they change with it. {_advice(part)}"
-    if misfit([probe.walks]) > SUSPICIOUS and (size := misfit([again(n) for n in range(NUM_AGAIN)])) > LARGEST_MISFIT:
+    if (
+        misfit([probe.walks]) > SUSPICIOUS
+        and (size := misfit([again(1 + n) for n in range(NUM_AGAIN)])) > LARGEST_MISFIT
+    ):
         return (
             "Their gradient in the action is not that of their distribution (a difference of "
             f"{size:.1f} standard errors, where {LARGEST_MISFIT:g} are allowed). Usual causes: `jnp.where` on a random number, "

@@ -17,8 +17,8 @@ the products are as often negative as positive. Where it is suspicious, more noi
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -26,7 +26,8 @@ import numpy as np
 
 from cobed.types import Array, Float, Key
 
-NUM_NOISES = 128
+# Draws of the noise; few where it is added to the mean and the same for all actions. So many are played at once.
+NUM_NOISES, FEW_NOISES, AT_ONCE = 128, 8, 16
 MOST_ERRORS = 3.0
 # So many times more noise decides where the first is above `SUSPICIOUS`. False alarm below 1 in 50,000: 2 exp(-2) of right models
 # are looked at again, and 2 exp(-4.5^2 / 2) of them refused, with two functions each.
@@ -35,7 +36,14 @@ NUM_AGAIN, SUSPICIOUS, LARGEST_MISFIT = 7, 2.0, 4.5
 ROUNDING = 1e-3
 
 
-class Walks(eqx.Module):
+class Noise(NamedTuple):
+    """K draws of the noise for each of N draws of psi: a key, and how far between the ends of each of R ways to look."""
+
+    keys: Key[Array, "N K"]
+    shares: Float[Array, "N K R"]
+
+
+class Walks(NamedTuple):
     """Outcomes and their slopes at both ends of the ways and at two points between, for K draws of the noise."""
 
     outcomes: Float[Array, "*N K 4 R"]
@@ -43,34 +51,49 @@ class Walks(eqx.Module):
     ways: Float[Array, "*N R A"]
 
 
-def walk(
-    key: Key[Array, ""],
-    outcomes: Callable[[Key[Array, ""], Float[Array, "R A"]], Float[Array, " R"]],
-    first: Float[Array, "R A"],
-    others: Float[Array, "3 R A"],
-    with_slopes: bool,
-) -> Walks:
-    """From `first` to the farthest of the others, or to a mixture of it and another."""
+def draw_noise(key: Key[Array, ""], num_draws: int, num_noises: int, num_ways: int) -> Noise:
+    noise_key, share_key = jr.split(key)
+    shape = (num_draws, num_noises)
+    return Noise(jr.split(noise_key, shape), jr.uniform(share_key, (*shape, num_ways)))
+
+
+def find_ways(first: Float[Array, "R A"], others: Float[Array, "3 R A"]) -> Float[Array, "R A"]:
+    """To the farthest of the others, or to a mixture of it and another."""
     rows = jnp.arange(len(first))
     far = jnp.argmax(jnp.sum((others - first) ** 2, axis=2), axis=0)
     end, other = others[far, rows], others[(far + 1) % 3, rows]
-    ways = jnp.where((rows % 2 == 0)[:, None], end, (end + other) / 2) - first
+    return jnp.where((rows % 4 < 2)[:, None], end, (end + other) / 2) - first
 
-    def at(key, share):
-        actions = first + share[:, None] * ways
+
+def along(first: Float[Array, "R A"], ways: Float[Array, "R A"], share: Float[Array, " R"]) -> Float[Array, "4 R A"]:
+    """The actions at both ends, and at two points between that are as far from one as from the other."""
+    shares = jnp.stack([jnp.zeros_like(share), jnp.ones_like(share), share, 1 - share])
+    return first + shares[..., None] * ways
+
+
+def walk(
+    outcomes: Callable[[Key[Array, ""], Float[Array, "R A"]], Float[Array, " R"]],
+    noise: Noise,
+    first: Float[Array, "R A"],
+    ways: Float[Array, "R A"],
+    with_slopes: bool,
+) -> Walks:
+    """The outcomes of one psi on the ways that begin at `first`."""
+
+    def at(key, actions):
         if not with_slopes:
             return outcomes(key, actions), jnp.zeros_like(actions)
         values, pullback = jax.vjp(lambda a: outcomes(key, a), actions)
         # Row r of the gradient of sum(y) is dy_r / da_r: units do not share actions.
         return values, pullback(jnp.ones_like(values))[0]
 
-    def with_noise(key):
-        noise_key, share_key = jr.split(key)
-        share = jr.uniform(share_key, rows.shape)
-        shares = jnp.stack([jnp.zeros_like(share), jnp.ones_like(share), share, 1 - share])
-        return jax.vmap(at, in_axes=(None, 0))(noise_key, shares)
+    def with_noise(noise):
+        return jax.vmap(at, in_axes=(None, 0))(noise.keys, along(first, ways, noise.shares))
 
-    return Walks(*jax.vmap(with_noise)(jr.split(key, NUM_NOISES)), ways)
+    # Few are compiled sooner without a loop.
+    at_once = len(noise.shares) <= AT_ONCE
+    values, slopes = jax.vmap(with_noise)(noise) if at_once else jax.lax.map(with_noise, noise, batch_size=AT_ONCE)
+    return Walks(values, slopes, ways)
 
 
 def misfit(parts: Sequence[Walks]) -> float:
