@@ -60,13 +60,13 @@ def design(
     >>> result.actions.shape
     (10, 4)
     """
-    asked = find_budget(budget)
+    key, asked = as_key(seed), find_budget(budget)
     budget = asked.resolved(problem)
     depends_on = fingerprint(
-        problem, seed=seed, budget=asked, objective=objective, about=about, network=network, rule=rule
+        problem, seed=plain_seed(seed), budget=asked, objective=objective, about=about, network=network, rule=rule
     )
     kept = Checkpoint(checkpoint, depends_on) if checkpoint else None
-    run = Run(problem, budget, as_key(seed), progress, kept)
+    run = Run(problem, budget, key, progress, kept)
     choice = run.choose(objective, about, network)
     rule, limit = (None, rule) if isinstance(rule, CostLimit) else (rule, None)
     finish, reason = _carry_out(run, choice, about, asked.num_starts, rule, limit)
