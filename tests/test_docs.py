@@ -81,7 +81,7 @@ def test_the_tutorial_of_a_campaign_runs(tmp_path, monkeypatch, capsys):
     assert not ((policy["offer"] == "10%") & (policy["newbie"] == "yes")).any()
 
 
-def tests_in(path):
+def named_tests(path):
     names = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
     return {node.name: [ast.unparse(mark) for mark in node.decorator_list] for node in names}
 
@@ -93,7 +93,7 @@ def test_every_guarantee_names_tests_and_benchmarks_that_exist():
     named = re.findall(r"(\*slow\* )?`(tests/[\w/]+\.py)::(test_\w+)`", text)
     assert len(named) == text.count("::")
     for slow, file, name in named:
-        found = tests_in(root / file)
+        found = named_tests(root / file)
         assert name in found, f"{file}::{name}"
         assert bool(slow) == ("pytest.mark.slow" in found[name]), f"{file}::{name} is slow or not"
     for file in re.findall(r"`(benchmarks/\w+\.py)", text):

@@ -273,7 +273,9 @@ def test_reading_waits_for_no_writer(run, store_url, folder):
 @pytest.fixture
 def read_only(folder, monkeypatch):
     """A store on a disk that cannot be written. Root may write anywhere, so the right is taken away as the system tells it."""
-    Campaign.create("campaign.toml").add_outcomes("history.csv")
+    campaign = Campaign.create("campaign.toml")
+    campaign.add_outcomes("history.csv")
+    campaign.close()  # With a connection open, when its log is written into the file is for the garbage collector to say.
     real = os.access
     closed = {folder / "campaign.db", folder}
     monkeypatch.setattr(
