@@ -92,7 +92,7 @@ def test_a_failed_write_leaves_the_last_checkpoint_whole(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(ascent.np, "savez", full_disk)
-        with pytest.raises(StorageError, match="No space left on device. Free some space"):
+        with pytest.raises(StorageError, match=r"No space left on device\. Free some space"):
             climb(checkpoint=Checkpoint(tmp_path, {"seed": "a"}))
     np.testing.assert_array_equal(
         climb(checkpoint=Checkpoint(tmp_path, {"seed": "a"})).trainable["x"], climb().trainable["x"]

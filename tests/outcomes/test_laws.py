@@ -93,7 +93,7 @@ def test_laws_are_static_in_compiled_code(law):
 
 
 def test_a_name_is_taken_once():
-    with pytest.raises(ModelError, match="needs a name of its own; got 'normal'"):
+    with pytest.raises(ModelError, match="Each outcome law needs a name of its own; got 'normal'"):
         register(Normal())
     with pytest.raises(ModelError, match=r"no outcome law 'norma'\. Allowed: bernoulli"):
         law_named("norma")

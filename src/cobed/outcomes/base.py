@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from cobed.errors import ModelError
+from cobed.registry import Registry
 
 if TYPE_CHECKING:
     import numpy as np
 
     from cobed.types import Array, Float, Key
 
-_LAWS: dict[str, AbstractLaw] = {}
+_LAWS: Registry[AbstractLaw] = Registry("outcome law", "cobed.outcomes", ModelError)
 
 
 class AbstractLaw(abc.ABC):
@@ -96,20 +97,14 @@ class AbstractLaw(abc.ABC):
 
 def register(law: AbstractLaw) -> AbstractLaw:
     """Make a law known by its name. Later ones are tried later when `cobed init` looks for one that suits a column."""
-    if not law.name or law.name in _LAWS:
-        raise ModelError(f"An outcome law needs a name of its own; got {law.name!r}, known: {', '.join(_LAWS)}.")
-    _LAWS[law.name] = law
-    return law
+    return _LAWS.add(law.name, law)
 
 
 def laws() -> tuple[AbstractLaw, ...]:
     """All registered laws, in the order in which a column is tried."""
-    return tuple(_LAWS.values())
+    return tuple(_LAWS)
 
 
 def law_named(name: str) -> AbstractLaw:
     """The law of this name; `ModelError` where there is none."""
-    if name not in _LAWS:
-        known = ", ".join(f"{law.name} ({law.describes})" for law in laws())
-        raise ModelError(f"There is no outcome law {name!r}. Allowed: {known}.")
-    return _LAWS[name]
+    return _LAWS.named(name)
