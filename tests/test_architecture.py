@@ -10,7 +10,19 @@ PACKAGE = Path(__file__).parents[1] / "src" / "cobed"
 
 # Top first. A module imports only from its own line and the lines above it.
 ROOMS = [
-    ["errors", "types", "progress", "compilation", "linalg", "storage", "identity", "tables", "lazy", "keys", "registry"],
+    [
+        "errors",
+        "types",
+        "progress",
+        "compilation",
+        "linalg",
+        "storage",
+        "identity",
+        "tables",
+        "lazy",
+        "keys",
+        "registry",
+    ],
     ["spaces"],
     ["outcomes"],
     ["models"],

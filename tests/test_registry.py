@@ -55,5 +55,7 @@ def test_a_name_is_taken_once_and_unknown_names_are_answered_with_the_known(offe
 def test_a_package_that_cannot_be_imported_is_named_each_time(offer):
     kinds = offer(broken="import there_is_no_such_module")
     for _ in range(2):
-        with pytest.raises(ModelError, match=r"elsewhere offers the kind of test 'broken' in 'elsewhere_broken'.*Repair"):
+        with pytest.raises(
+            ModelError, match=r"elsewhere offers the kind of test 'broken' in 'elsewhere_broken'.*Repair"
+        ):
             list(kinds)

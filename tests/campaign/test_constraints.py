@@ -92,11 +92,11 @@ def test_forbidden_options_follow_the_context():
         + '{ action = "c", column = "channel", values = ["Web", "Shop"] }]'
     )
     # One column for each of the channels Phone and Web, then that of new. Nobody in these tables is from a Shop.
-    forbids = Forbids.of(spec, Encoding({}, {"channel": ("Phone", "Web")}))
+    forbids = Forbids.of(spec, Encoding({"channel": ["Phone", "Web"]}))
     assert forbids is not None
     expected = [[False, True, True], [False, False, False], [False, True, False]]
     np.testing.assert_array_equal(forbids.at(np.array([[0, 1, 1], [1, 0, 0], [1, 0, 1.0]])), expected)
-    assert Forbids.of(parse_spec(BASE), Encoding({}, {"channel": ("Phone", "Web")})) is None
+    assert Forbids.of(parse_spec(BASE), Encoding({"channel": ["Phone", "Web"]})) is None
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_forbidden_options_follow_the_context():
 )
 def test_a_binary_column_forbids_by_either_value(values, expected):
     rule = f'forbid = [{{ action = "b", column = "new", values = {values} }}]'
-    forbids = Forbids.of(parse_spec(BASE + rule), Encoding({}, {"channel": ("Phone", "Web")}))
+    forbids = Forbids.of(parse_spec(BASE + rule), Encoding({"channel": ["Phone", "Web"]}))
     assert forbids is not None
     assert forbids.at(np.array([[0, 1, 0], [0, 1, 1.0]]))[:, 1].tolist() == expected
 

@@ -170,7 +170,7 @@ def test_levels_that_are_nearly_the_same_are_one_level_misspelled():
     ):
         fit_encoding(spec, [read_table(UNITS.assign(channel=["Web"] * 4 + ["web", "Shop", "Shop", "Phone"]))])
     listed = parse_spec(SPEC.replace('"categorical"', '{ type = "categorical", levels = ["Web", "web"] }'))
-    assert fit_encoding(listed, [read_table(UNITS)]).levels["channel"] == ("Web", "web")
+    assert fit_encoding(listed, [read_table(UNITS)]).fitted["channel"] == ["Web", "web"]
 
 
 def test_numbers_in_another_country_s_way_are_told_with_their_likely_meaning():
@@ -238,18 +238,18 @@ def test_a_table_far_from_the_first_one_is_told_by_column(campaign):
 
 def test_the_scale_is_fitted_again_only_before_there_are_outcomes(campaign):
     campaign.refit(UNITS.assign(recency=range(0, 8_000, 1_000)))
-    assert campaign.encoding().scales["recency"][0] == 3_500
+    assert campaign.encoding().fitted["recency"][0] == 3_500
     campaign.add_outcomes(pd.DataFrame({"customer": ["001"], "visit": [1]}))
     with pytest.raises(CobedError, match=r"cannot be fitted again: 1 outcome\(s\) have come back"):
         campaign.refit(UNITS)
-    assert campaign.encoding().scales["recency"][0] == 3_500
+    assert campaign.encoding().fitted["recency"][0] == 3_500
 
 
 @pytest.mark.parametrize("values", [[5.0], [0.1] * 7, [1e30] * 3, [0.0] * 2])
 def test_a_constant_first_column_gives_a_scale_that_means_something(values):
     spec = parse_spec(SPEC.replace('channel = "categorical"\n', ""))
     table = read_table(pd.DataFrame({"customer": range(len(values)), "recency": values}))
-    mean, deviation = fit_encoding(spec, [table]).scales["recency"]
+    mean, deviation = fit_encoding(spec, [table]).fitted["recency"]
     assert (mean, deviation) == (pytest.approx(values[0]), 1.0)
     (found,) = check_tables(spec, [table])
     assert "in every row" in found.warnings[0]

@@ -74,12 +74,12 @@ def test_every_field_is_documented():
         (
             '"numeric"',
             '"number"',
-            r"line 5, context\.recency\.type: 'number' is not allowed\. Did you mean 'numeric'\?",
+            r"line 5, context\.recency: 'number' is not allowed\. Did you mean 'numeric'\?",
         ),
         (
             "levels =",
             "level =",
-            r"line 6, context\.channel\.level: .* Did you mean 'levels'\? Allowed here: type, levels",
+            r"line 6, context\.channel: a categorical column has no 'level'\. Did you mean 'levels'\? Allowed here: type, levels",
         ),
         ('id = "customer"', "", r"units\.id: this key is missing\. The column that names a unit"),
         ('[units]\nid = "customer"', "", r"campaign\.toml, units: this key is missing"),

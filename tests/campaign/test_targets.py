@@ -141,7 +141,7 @@ def test_the_code_of_a_spec_is_announced_and_can_be_refused(tmp_path, monkeypatc
 
     (tmp_path / "spring_model.py").write_text("raise RuntimeError('ran')\n")
     spec = parse_spec(SPEC.replace("[design]", '[model]\nprogram = "spring_model:model"\n[design]'))
-    encoding = Encoding({"recency": (0.0, 1.0)}, {"@channel": ("a", "b")})
+    encoding = Encoding({"recency": [0.0, 1.0], "@channel": ["a", "b"]})
     monkeypatch.setenv("COBED_NO_PROGRAM", "1")
     with pytest.raises(SpecError, match="--no-program"):
         build_model(spec, encoding, tmp_path)

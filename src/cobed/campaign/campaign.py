@@ -31,7 +31,7 @@ from cobed.campaign.observe import (
 )
 from cobed.campaign.pins import mark_units
 from cobed.campaign.records import Assignment, Round
-from cobed.campaign.scaling import constant_columns, far_tables, refit
+from cobed.campaign.scaling import constant_columns, far_columns, refit
 from cobed.campaign.selection import Selection, read_field, select_units
 from cobed.campaign.spec import CampaignSpec, changed_sections, parse_spec, read_spec, spec_hash
 from cobed.campaign.store import Store
@@ -168,7 +168,7 @@ class Campaign:
         actions, summary = design_round(
             spec, model, posterior, first, pick_targets(spec, aims), seed, budget, progress
         )  # fmt: skip
-        scales = constant_columns(spec, tables) if stored is None else far_tables(spec, stored, tables)
+        scales = constant_columns(spec, tables) if stored is None else far_columns(spec, stored, *tables)
         left_out = [chosen.left_out] if chosen.left_out else []
         summary["warnings"] = [*left_out, *scales, *summary["warnings"]]
         summary["take"] = chosen.take

@@ -55,19 +55,15 @@ def check_tables(spec: CampaignSpec, tables: Sequence[Table], campaign: "Campaig
         findings[tables.index(first[0])].warnings.extend(constant_columns(spec, first))
     if encoding is not None:
         # Without a store the first table is the measure for the others.
-        measure = stored or (fit_scales(spec, first[0]) if first else encoding)
+        scaled = {name: column for name, column in spec.context.items() if column.is_number}
+        numbers = spec.model_copy(update={"context": scaled})
+        measure = stored or (fit_encoding(numbers, first[:1]) if first else encoding)
         for finding, table in zip(findings, tables, strict=True):
             if stored is not None or (table in whole and table is not first[0]):
-                finding.warnings.extend(far_columns(spec, measure, table))
+                finding.warnings.extend(far_columns(spec if stored else numbers, measure, table))
     if stored is None:
         _tell_levels(spec, first, findings, tables)
     return findings
-
-
-def fit_scales(spec: CampaignSpec, table: Table) -> Encoding:
-    """The scales of one table alone."""
-    numeric = {name: column for name, column in spec.context.items() if column.type == "numeric"}
-    return fit_encoding(spec.model_copy(update={"context": numeric}), [table])
 
 
 def _check_purpose(spec: CampaignSpec, table: Table) -> None:
@@ -143,16 +139,9 @@ def _check_ids_between(spec: CampaignSpec, tables: Sequence[Table], campaign: "C
 
 
 def _tell_levels(spec: CampaignSpec, first: list[Table], findings: list[Finding], tables: Sequence[Table]) -> None:
-    """Levels that only a later table has: a campaign that begins without it will not know them."""
+    """What only a later table has: a campaign that begins without it will not know it."""
     for name, column in spec.context.items():
-        if column.type != "categorical" or column.levels is not None or len(first) < 2:
-            continue
-        known = {level for level in first[0].text(name).unique() if level}
         for table in first[1:]:
-            new = sorted({level for level in table.text(name).unique() if level} - known)
-            if new:
-                findings[tables.index(table)].warnings.append(
-                    f"{table.name}, column {name!r}: {', '.join(map(repr, new[:5]))} is not in {first[0].name}. A campaign learns "
-                    f"its levels from the first tables it sees: give {table.name} as --targets when you design, or list the "
-                    "levels in campaign.toml."
-                )
+            sentence = column.unseen(name, first[0], table)
+            if sentence is not None:
+                findings[tables.index(table)].warnings.append(sentence)

@@ -9,8 +9,7 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import coo_array, csr_array
 
 from cobed.campaign.encoding import Encoding
-from cobed.campaign.near import near
-from cobed.campaign.spec import CampaignSpec, ForbidSpec
+from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.tables import Table
 from cobed.errors import CampaignError, SpecError
 from cobed.outcomes import YES
@@ -43,8 +42,10 @@ class Forbids:
                     found.marks[option, start] += 1 if yes else -1
                     found.offsets[option] += 0 if yes else 1
             else:
-                levels = encoding.levels[rule.column]
-                _check_levels(rule, levels)
+                levels = encoding.fitted[rule.column]
+                problem = spec.context[rule.column].problem_of_values(rule.column, rule.values, levels)
+                if problem is not None:
+                    raise SpecError(f"constraints.forbid {problem}.")
                 for level in set(rule.values) & set(levels):
                     found.marks[option, start + levels.index(level)] += 1
         return found
@@ -54,25 +55,13 @@ class Forbids:
         return contexts @ self.marks.T + self.offsets > 0.5
 
 
-def _check_levels(rule: ForbidSpec, levels: Sequence[str]) -> None:
-    for value in rule.values:
-        meant = None if value in levels else near(value, [level for level in levels if level not in rule.values])
-        if meant is not None:
-            raise SpecError(
-                f"constraints.forbid names {value!r}, and the column {rule.column!r} has no such level: {', '.join(levels)}. "
-                f"Did you mean {meant!r}? Correct it in campaign.toml."
-            )
-
-
 def unknown_levels(spec: CampaignSpec, encoding: Encoding) -> list[str]:
     """A sentence for each forbidden level that no unit has."""
-    return [
-        f"constraints.forbid names {value!r}, and no unit has this level in the column {rule.column!r}: it forbids nothing. "
-        f"The levels are {', '.join(encoding.levels[rule.column])}."
+    said = [
+        spec.context[rule.column].unused(rule.column, encoding.fitted.get(rule.column), rule.values)
         for rule in spec.constraints.forbid
-        for value in rule.values
-        if rule.column in encoding.levels and value not in encoding.levels[rule.column]
     ]
+    return [f"constraints.forbid {sentence}" for sentence in said if sentence is not None]
 
 
 def forbidden_at(targets: Table, forbids: Forbids | None, contexts: np.ndarray) -> np.ndarray | None:

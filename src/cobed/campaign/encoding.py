@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,95 +10,43 @@ import numpy as np
 from cobed.campaign.near import plain
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.tables import MISSING, Complaints, Table
-from cobed.errors import TableError
-
-# More levels than this are probably an id or a free text.
-MAX_LEVELS = 50
-# In deviations. Beyond it single precision, in which the engine computes, has few digits left for the others.
-FARTHEST = 1e6
 
 
 @dataclasses.dataclass(frozen=True)
 class Encoding:
-    """How each context column becomes numbers: mean and deviation of a numeric one, the levels of a categorical one."""
+    """What the first tables said of each context column, as its kind keeps it: by column, nothing where a kind needs nothing."""
 
-    scales: dict[str, tuple[float, float]]
-    levels: dict[str, tuple[str, ...]]
+    fitted: dict[str, Any]
 
     def to_json(self) -> str:
-        return json.dumps({"scales": self.scales, "levels": self.levels})
+        return json.dumps({"fitted": self.fitted})
 
     @classmethod
     def from_json(cls, text: str) -> "Encoding":
         document = json.loads(text)
-        return cls(
-            {name: (float(pair[0]), float(pair[1])) for name, pair in document["scales"].items()},
-            {name: tuple(levels) for name, levels in document["levels"].items()},
-        )
+        # Stores of 0.1.0 have numeric columns and categorical ones apart.
+        return cls(document["fitted"] if "fitted" in document else {**document["scales"], **document["levels"]})
 
     def names(self, spec: CampaignSpec) -> list[str]:
         """What each encoded column stands for, in its order."""
-        return [
-            entry
-            for name, column in spec.context.items()
-            for entry in (
-                [f"{name}={level}" for level in self.levels[name]] if column.type == "categorical" else [name]
-            )
-        ]
+        return [label for labels in self.labels(spec).values() for label in labels]
+
+    def labels(self, spec: CampaignSpec) -> dict[str, list[str]]:
+        """The same by context column."""
+        return {name: column.labels(name, self.fitted.get(name)) for name, column in spec.context.items()}
 
     def starts(self, spec: CampaignSpec) -> dict[str, int]:
         """At which encoded column each context column begins."""
-        widths = [len(self.levels[name]) if name in self.levels else 1 for name in spec.context]
+        widths = [len(labels) for labels in self.labels(spec).values()]
         return dict(zip(spec.context, np.cumsum([0, *widths]).tolist(), strict=False))
 
 
-def fit_encoding(spec: CampaignSpec, tables: list[Table]) -> Encoding:
+def fit_encoding(spec: CampaignSpec, tables: Sequence[Table]) -> Encoding:
     """The encoding of the first tables a campaign sees. Bad cells are left out here: `encode_contexts` tells them."""
-    scales: dict[str, tuple[float, float]] = {}
-    levels: dict[str, tuple[str, ...]] = {}
     for table in tables:
         table.require(list(spec.context), "a context column of campaign.toml")
-    for name, column in spec.context.items():
-        if column.type == "numeric":
-            values = np.concatenate([table.numbers(name, Complaints(table)) for table in tables])
-            finite = values[np.abs(values) <= np.finfo(np.float32).max]
-            mean, deviation = (float(finite.mean()), float(finite.std())) if finite.size else (0.0, 0.0)
-            # A constant column stays at zero; mean and deviation of equal numbers have rounding errors.
-            scales[name] = (mean, deviation) if deviation > 1e-9 * abs(mean) else (float([*finite, 0.0][0]), 1.0)
-        elif column.type == "categorical":
-            levels[name] = column.levels or _find_levels(name, tables)
-    return Encoding(scales, levels)
-
-
-def _find_levels(name: str, tables: list[Table]) -> tuple[str, ...]:
-    found = {value for table in tables for value in table.text(name).unique() if value}
-    _check_alike(name, sorted(found), tables)
-    if len(found) > MAX_LEVELS:
-        raise TableError(
-            f"{tables[0].name}, column {name!r} has {len(found):,} different values; at most {MAX_LEVELS} are taken for "
-            "levels. Group them, or leave the column out of [context]: other columns pass through untouched."
-        )
-    if len(found) < 2:
-        raise TableError(
-            f"{tables[0].name}, column {name!r} has the one value {sorted(found)}, which tells nothing about a unit. "
-            "Leave it out of [context], or list its levels in campaign.toml."
-        )
-    return tuple(sorted(found))
-
-
-def _check_alike(name: str, levels: list[str], tables: list[Table]) -> None:
-    """Two levels that differ in case, spaces or accents alone are one level, misspelled."""
-    first: dict[str, str] = {}
-    for level in levels:
-        other = first.setdefault(plain(level), level)
-        if other != level:
-            rare, common = sorted([level, other], key=lambda text: sum((t.text(name) == text).sum() for t in tables))
-            table = next(table for table in tables if (table.text(name) == rare).any())
-            rows = (table.text(name) == rare).to_numpy()
-            raise TableError(
-                f"{table.where(int(np.argmax(rows)))}, column {name!r}: {rare!r} ({int(rows.sum()):,} such row(s)) is nearly "
-                f"{common!r}. Did you mean {common!r}? Correct it, or, if they are two levels, list all levels in campaign.toml."
-            )
+    fitted = {name: column.fit(name, tables) for name, column in spec.context.items()}
+    return Encoding({name: part for name, part in fitted.items() if part is not None})
 
 
 def encode_contexts(spec: CampaignSpec, encoding: Encoding, table: Table) -> tuple[np.ndarray, dict[str, list[Any]]]:
@@ -113,28 +62,20 @@ def check_contexts(
 ) -> tuple[np.ndarray, dict[str, list[Any]]]:
     """The same with the bad cells complained about; their rows mean nothing."""
     table.require(list(spec.context), "a context column of campaign.toml")
-    parts: list[np.ndarray] = []
-    cells: dict[str, list[Any]] = {}
-    for name, column in spec.context.items():
-        if column.type == "numeric":
-            mean, deviation = encoding.scales[name]
-            values = table.numbers(name, complaints)
-            scaled = (values - mean) / deviation
-            advice = f"It is more than a million deviations from the others: mean {mean:g}, deviation {deviation:g}."
-            complaints.add(np.isfinite(values) & (np.abs(scaled) > FARTHEST), name, advice)
-            parts.append(np.clip(scaled, -FARTHEST, FARTHEST)[:, None])
-            cells[name] = values.tolist()
-        elif column.type == "binary":
-            values = table.binary(name, complaints)
-            parts.append(values[:, None])
-            cells[name] = values.tolist()
-        else:
-            levels = encoding.levels[name]
-            advice = "Correct it, or start a new campaign that knows this level."
-            places = table.one_of(name, levels, complaints, advice)
-            parts.append(np.eye(len(levels))[places])
-            cells[name] = np.array(levels, dtype=object)[places].tolist()
-    return np.concatenate(parts, axis=1).astype(np.float32), cells
+    cells = {
+        name: column.read(name, table, encoding.fitted.get(name), complaints) for name, column in spec.context.items()
+    }
+    return _encode(spec, encoding, cells), cells
+
+
+def encode_cells(spec: CampaignSpec, encoding: Encoding, cells: list[dict[str, Any]]) -> np.ndarray:
+    """Encoded contexts (N, C) of cells that were checked before, a dictionary a row."""
+    return _encode(spec, encoding, {name: [row[name] for row in cells] for name in spec.context})
+
+
+def _encode(spec: CampaignSpec, encoding: Encoding, cells: dict[str, list[Any]]) -> np.ndarray:
+    parts = [column.encode(cells[name], encoding.fitted.get(name)) for name, column in spec.context.items()]
+    return np.concatenate(parts, axis=1).astype(np.float32)
 
 
 def pick_targets(spec: CampaignSpec, encoded: np.ndarray) -> np.ndarray:
@@ -149,20 +90,6 @@ def pick_targets(spec: CampaignSpec, encoded: np.ndarray) -> np.ndarray:
 def rows_of(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
     """Columns as one dictionary a row."""
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-
-
-def encode_cells(spec: CampaignSpec, encoding: Encoding, cells: list[dict[str, Any]]) -> np.ndarray:
-    """Encoded contexts (N, C) of cells that were checked before."""
-    parts: list[np.ndarray] = []
-    for name, column in spec.context.items():
-        values = [row[name] for row in cells]
-        if column.type == "categorical":
-            places = {level: place for place, level in enumerate(encoding.levels[name])}
-            parts.append(np.eye(len(places))[[places[value] for value in values]])
-        else:
-            mean, deviation = encoding.scales.get(name, (0.0, 1.0))
-            parts.append(((np.asarray(values, float) - mean) / deviation)[:, None])
-    return np.concatenate(parts, axis=1).astype(np.float32)
 
 
 def read_actions(spec: CampaignSpec, table: Table, complaints: Complaints) -> list[Any]:

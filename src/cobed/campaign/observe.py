@@ -104,8 +104,6 @@ def stored_encoding(connection: Any, spec: CampaignSpec) -> Encoding | None:
         encoding = Encoding.from_json(text)
         # Every column has what its kind needs.
         encode_cells(spec, encoding, [])
-        for name, column in spec.context.items():
-            _ = encoding.scales[name] if column.type == "numeric" else None
     except UNFIT as error:
         raise StorageError(
             f"The stored scaling of the context columns cannot be read ({error!r}). {DAMAGED}"

@@ -31,11 +31,7 @@ def build_process(spec: CampaignSpec, encoding: Encoding, space: AbstractSpace) 
     """The process of the spec before any outcome."""
     lengths = spec.model.lengths
     default = CONTEXT_LENGTH * np.sqrt(len(spec.context))
-    entries = [
-        lengths.get(name, default)
-        for name, column in spec.context.items()
-        for _ in (encoding.levels[name] if column.type == "categorical" else [name])
-    ]
+    entries = [lengths.get(name, default) for name, labels in encoding.labels(spec).items() for _ in labels]
     if isinstance(space, Box):
         halves = (np.asarray(space.high) - np.asarray(space.low)) / 2
         entries += [lengths.get(n, ACTION_LENGTH) * half for n, half in zip(spec.action.columns, halves, strict=True)]

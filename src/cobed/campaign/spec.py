@@ -2,18 +2,28 @@
 
 import hashlib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
+from cobed.campaign.columns import Column, read_column
+from cobed.campaign.columns.base import Name
 from cobed.campaign.toml import parse, problems
 from cobed.errors import ModelError, SpecError
-from cobed.outcomes import NO, YES, AbstractLaw, law_named, laws
+from cobed.outcomes import AbstractLaw, law_named, laws
 
 # Squares of these fit into the single precision of the engine.
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True, ge=-1e15, le=1e15)]
 Positive = Annotated[float, Field(allow_inf_nan=False, strict=True, ge=1e-15, le=1e15)]
-Name = Annotated[str, Field(min_length=1)]
 
 
 class _Section(BaseModel):
@@ -27,26 +37,6 @@ class UnitsSpec(_Section):
     exact_ids: Annotated[bool, Field(strict=True)] = Field(
         False, description="true: ids that differ in case, spaces or leading zeros alone are different units."
     )
-
-
-class ContextSpec(_Section):
-    """[context]: one column that is known of a unit before an action is chosen. `age = "numeric"` is the short form."""
-
-    type: Literal["numeric", "categorical", "binary"] = Field(
-        description="numeric (scaled by the mean and deviation of the first table), categorical (one of some names), "
-        "or binary (0/1, yes/no, true/false)."
-    )
-    levels: tuple[Name, ...] | None = Field(
-        None, description="The values of a categorical column. By default those of the first table."
-    )
-
-    @model_validator(mode="after")
-    def _levels_fit(self):
-        if self.levels is not None and self.type != "categorical":
-            raise ValueError(f"levels belong to a categorical column, and this one is {self.type}")
-        if self.levels is not None and (len(self.levels) < 2 or len(set(self.levels)) < len(self.levels)):
-            raise ValueError(f"levels need at least 2 different names, got {list(self.levels)}")
-        return self
 
 
 class NumberSpec(_Section):
@@ -205,7 +195,7 @@ class ForbidSpec(_Section):
     """[[constraints.forbid]]: an option that some units must not get."""
 
     action: Name = Field(description="The option.")
-    column: Name = Field(description="A categorical or binary context column.")
+    column: Name = Field(description="A context column whose values have names: a categorical or binary one.")
     values: tuple[Name, ...] = Field(description="Units with these values do not get the option.", min_length=1)
 
 
@@ -225,20 +215,15 @@ class ConstraintsSpec(_Section):
     forbid: tuple[ForbidSpec, ...] = Field((), description="Options that some units must not get.")
 
 
-def _short_form(value: Any) -> Any:
-    """`age = "numeric"` for `age = { type = "numeric" }`."""
-    if isinstance(value, dict):
-        return {name: {"type": column} if isinstance(column, str) else column for name, column in value.items()}
-    return value
-
-
 class CampaignSpec(_Section):
     """A whole campaign.toml."""
 
     name: Name = Field(description="What the campaign is called in its report.")
     seed: Annotated[int, Field(ge=0, lt=2**30, strict=True)] = Field(0, description="Same seed, same design.")
     units: UnitsSpec
-    context: Annotated[dict[Name, ContextSpec], BeforeValidator(_short_form)] = Field(min_length=1)
+    context: dict[Name, Annotated[SerializeAsAny[Column], BeforeValidator(read_column)]] = Field(
+        min_length=1, description="What is known of a unit before an action is chosen: its columns, each with its kind."
+    )
     action: ActionSpec
     outcome: OutcomeSpec
     model: ModelSpec = Field(default_factory=lambda: ModelSpec.model_validate({}))
@@ -316,22 +301,15 @@ class CampaignSpec(_Section):
             raise ValueError(
                 f"constraints.forbid names {rule.action!r}, which is no action; allowed: {', '.join(actions)}"
             )
-        if column is None or column.type == "numeric":
-            allowed = [name for name, column in self.context.items() if column.type != "numeric"]
+        if column is None or not column.has_names:
+            allowed = [name for name, column in self.context.items() if column.has_names]
             raise ValueError(
-                f"constraints.forbid names the column {rule.column!r}; allowed are categorical and binary context columns: "
+                f"constraints.forbid names the column {rule.column!r}; allowed are context columns whose values have names: "
                 f"{', '.join(allowed) or 'there is none'}"
             )
-        odd = [value for value in rule.values if column.type == "binary" and value.lower() not in (*YES, *NO)]
-        if odd:
-            raise ValueError(
-                f"constraints.forbid names {odd[0]!r} for the binary column {rule.column!r}; allowed: yes or no, 1 or 0"
-            )
-        unknown = [value for value in rule.values if column.levels is not None and value not in column.levels]
-        if unknown:
-            raise ValueError(
-                f"constraints.forbid names {unknown[0]!r}, which is no level of {rule.column!r}: {', '.join(column.levels or ())}"
-            )
+        problem = column.problem_of_values(rule.column, rule.values)
+        if problem is not None:
+            raise ValueError(f"constraints.forbid {problem}")
 
 
 def read_spec(path: str | Path) -> tuple[CampaignSpec, str]:

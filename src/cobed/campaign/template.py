@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from cobed.campaign.columns import kinds
+from cobed.campaign.columns.categorical import MAX_PROPOSED
 from cobed.campaign.tables import Complaints, Table
 from cobed.errors import TableError
-from cobed.outcomes import NO, YES, laws
-
-# A column of text with more values than this is not a category.
-MAX_LEVELS = 20
+from cobed.outcomes import laws
 
 TEXT = """# What this campaign is about. `cobed check` says what is wrong with it before any work is done.
 name = {name}
@@ -19,7 +18,7 @@ seed = 0                        # same seed, same design
 [units]
 id = {id}
 
-# What is known of a unit before an action is chosen: "numeric", "categorical" or "binary".
+# What is known of a unit before an action is chosen: {kinds}.
 # Delete the columns that cannot matter; all others of your tables pass through untouched.
 [context]
 {context}
@@ -88,7 +87,7 @@ def guess(name: str, table: Table, action: str | None = None, outcome: str | Non
     named = [column for column in unique if column.lower() == "id" or column.lower().endswith(("_id", "id"))]
     identity = (named or unique or columns)[0]
     kinds = {column: kind for column in columns if column != identity and (kind := _kind(table, column))}
-    options = sorted({value for value in table.text(action) if value})[:MAX_LEVELS] if action else ["A", "B"]
+    options = sorted({value for value in table.text(action) if value})[:MAX_PROPOSED] if action else ["A", "B"]
     if len(options) < 2:
         raise TableError(
             f"{table.name}, column {action!r} has the one value {options}; at least two actions are needed."
@@ -99,14 +98,7 @@ def guess(name: str, table: Table, action: str | None = None, outcome: str | Non
 
 def _kind(table: Table, column: str) -> str | None:
     """What a column looks like; None for free text."""
-    text = table.text(column)
-    values = {value for value in text.str.lower() if value}
-    if values and values <= {*YES, *NO}:
-        return "binary"
-    complaints = Complaints(table)
-    if np.isfinite(table.numbers(column, complaints)).all():
-        return "numeric"
-    return "categorical" if 2 <= len(values) <= MAX_LEVELS else None
+    return next((kind.name for kind in kinds() if kind.suits(table, column)), None)
 
 
 def _likelihood(table: Table, column: str) -> tuple[str, float, float | None]:
@@ -142,6 +134,7 @@ def _fill(
         options="[" + ", ".join(map(_text, options)) + "]",
         outcome=_text(outcome),
         likelihood=_text(kind),
+        kinds=", ".join(f"{_text(kind.name)} ({kind.describes})" for kind in kinds()),
         laws=", ".join(f"{_text(law.name)} ({law.describes})" for law in laws()),
         typical=f"{_number(typical)}                   # what an average unit gives",
         spread=f"\nspread = {_number(spread)}                    # its standard deviation between units"

@@ -62,10 +62,10 @@ def check_outputs(
 
 def far_warnings(spec: "CampaignSpec", campaign: "Campaign | None", tables: "list[Table]") -> list[str]:
     """What to say of tables that lie far from the first one of the campaign."""
-    from cobed.campaign.scaling import far_tables
+    from cobed.campaign.scaling import far_columns
 
     encoding = None if campaign is None else campaign.encoding()
-    return [] if encoding is None else far_tables(spec, encoding, tables)
+    return [] if encoding is None else far_columns(spec, encoding, *tables)
 
 
 def rejected_beside(out: Path) -> Path:

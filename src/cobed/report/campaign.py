@@ -89,7 +89,7 @@ def tried_figure(spec: CampaignSpec, table: pd.DataFrame) -> go.Figure:
             figure.add_bar(x=list(spec.action.options), y=heights, name=name, marker_color=COLOURS[place % 8])
         figure.update_layout(barmode="group", yaxis_title="units", xaxis_type="category")
     else:
-        numeric = [name for name, column in spec.context.items() if column.type == "numeric"]
+        numeric = [name for name, column in spec.context.items() if column.is_number]
         for place, column in enumerate(spec.action.columns):
             horizontal = table[numeric[0]] if numeric else table.index
             figure.add_scatter(
