@@ -14,8 +14,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.linear_model import Lasso
 
-from cobed.inference.lasso import lasso
 from cobed.models import CausalGraph, causal
+from cobed.reproduce.lasso import lasso
 
 NUM_ACTIONS, NUM_WORLDS, PENALTY = 20, 1_000, 0.01
 

@@ -26,10 +26,10 @@ from cobed.designers.itl import TransductiveInformation
 from cobed.designers.linear_bandit import Const, LargestNorm, SamplerPlanner
 from cobed.designers.local_penalisation import LEVI, UCBLocalPenalisation
 from cobed.inference.base import AbstractSampler
-from cobed.inference.lasso import cross_validate
 from cobed.metrics import Score
 from cobed.models import AbstractModel
 from cobed.reproduce import bandit, causal, continuous, discrete, gp
+from cobed.reproduce.lasso import cross_validate
 
 OBJECTIVES = ("auto", "value", "barber-agakov", "linear-gaussian", "infonce")
 # Designs are compared by regret, so the network need not be settled for long.

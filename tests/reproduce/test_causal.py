@@ -8,7 +8,7 @@ import pytest
 
 from cobed.designers.baselines import RandomCorners
 from cobed.reproduce import causal, reproduce
-from cobed.reproduce.causal_report import graph_figure
+from cobed.reproduce.protocol import Keys
 
 
 def test_contexts_are_the_same_for_every_number_of_activities():
@@ -19,7 +19,7 @@ def test_contexts_are_the_same_for_every_number_of_activities():
 def test_designs_are_scored_under_both_inferences():
     problem = causal.make_problem(2, 30)
     actions = RandomCorners(0.5)(problem, seed=0).actions
-    scores = causal.both_scores(jr.key(0), problem, actions, causal.EFFORTS["smoke"])
+    scores = causal.both_scores(Keys(jr.key(0), jr.key(1)), problem, actions, causal.EFFORTS["smoke"])
     assert {protocol: len(metrics["regret"]) for protocol, metrics in scores.items()} == {"paper": 20, "exact": 4}
     assert all({"regret", "mse_m", "mse_a"} == set(metrics) for metrics in scores.values())
 
@@ -27,7 +27,7 @@ def test_designs_are_scored_under_both_inferences():
 @pytest.mark.slow
 def test_the_graph_is_shown_beside_what_was_learned_of_it():
     problem = causal.make_problem(2, 60)
-    figure = graph_figure(problem, RandomCorners(0.5)(problem, seed=0).actions)
+    figure = causal.graph_figure(problem, RandomCorners(0.5)(problem, seed=0).actions)
     truth, mean, lasso = (np.asarray(trace.z) for trace in figure.data)
     assert truth.shape == mean.shape == lasso.shape == (8, 2)
     # 16 effects from 60 outcomes with noise .25: both estimates are near.

@@ -1,5 +1,6 @@
 """The paper's Gaussian process example: its set-up, worlds of another model, the study and its report."""
 
+import functools
 import json
 
 import jax
@@ -15,20 +16,22 @@ from cobed.designers.local_penalisation import LEVI, UCBLocalPenalisation
 from cobed.errors import ProblemError
 from cobed.models import RBF, GaussianProcess
 from cobed.optimum import Grid
-from cobed.reproduce import reproduce
+from cobed.reproduce import reproduce, write_report
+from cobed.reproduce.experiment import Effort, Method, Setting, baselines, cobed_method
 from cobed.reproduce.gp import (
     BASELINES,
     EFFORTS,
+    EXPERIMENT,
     SIZES,
-    make_parts,
     make_problem,
     make_worlds,
+    maps_figure,
     observational_data,
-    write_report,
+    settings,
 )
-from cobed.reproduce.gp_report import best_of, difference_table, maps_figure, metric_table, verdicts
-from cobed.reproduce.study import Effort, Folder, Part, Record, run_study
-from cobed.reproduce.summary import by_method
+from cobed.reproduce.protocol import both_protocols
+from cobed.reproduce.study import Folder, Record, parts_of_study, run_study
+from cobed.reproduce.summary import best_of, best_other, by_method, findings, metric_table
 
 
 def test_observational_data_are_those_of_the_paper():
@@ -126,16 +129,12 @@ TINY = cobed.Budget(
 EFFORT = Effort(TINY, TINY, num_worlds=12, num_paper_worlds=0, num_seeds=1, num_draws=2, network=Separable((16,), 8))
 
 
-def small_parts(n: int = 100) -> list[Part]:
+def small_parts(*methods: Method):
     """The study on 9 units and one context column: what a part of it goes through, in little."""
     problem, worlds = small(5, side=9)
-
-    def ours(problem, *, seed, progress=None, checkpoint=None):
-        return cobed.design(problem, seed=seed, budget=TINY, progress=progress, checkpoint=checkpoint)
-
-    place = ({"data": "confounded", "n": n}, 0, problem)
-    parts = [Part(b.name, *place, b, worlds=worlds) for b in (RandomUniform(), UCBLocalPenalisation())]
-    return [*parts, Part("CO-BED", *place, ours, trains=True, worlds=worlds)]
+    own = [*baselines([RandomUniform(), UCBLocalPenalisation()]), cobed_method("CO-BED", work=1.0, budget=TINY)]
+    scores = functools.partial(both_protocols, worlds=worlds)
+    return parts_of_study([Setting({"data": "confounded", "n": 100}, lambda seed: problem, methods or own, scores)], 1)
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +148,8 @@ def test_regret_is_measured_in_the_worlds_of_the_part(done):
     _, records = done
     part = small_parts()[0]
     world_key = jr.split(jr.fold_in(jr.key(0), 1), 3)[0]
-    scores = cobed.evaluate(part.problem, records[0].actions, 12, num_draws=2, worlds=part.worlds, seed=world_key)
+    _, worlds = small(5, side=9)
+    scores = cobed.evaluate(part.setting.problem(0), records[0].actions, 12, num_draws=2, worlds=worlds, seed=world_key)
     np.testing.assert_array_equal(records[0].worlds["exact"]["regret"], scores.regret.per_world)
 
 
@@ -168,7 +168,7 @@ def test_designs_measured_with_shared_draws_have_the_information_they_have_alone
     part = small_parts()[1]
     critic_key = jr.split(jr.fold_in(jr.key(0), 1), 3)[2]
     alone = cobed.max_value_information(
-        part.problem, records[1].actions, budget=TINY, critic=EFFORT.network, seed=critic_key
+        part.setting.problem(0), records[1].actions, budget=TINY, critic=EFFORT.network, seed=critic_key
     )
     assert (records[1].cmv_eig, records[1].cmv_eig_se) == (alone.value, alone.standard_error)
 
@@ -176,15 +176,14 @@ def test_designs_measured_with_shared_draws_have_the_information_they_have_alone
 @pytest.mark.slow
 def test_a_study_stopped_between_methods_goes_on_to_the_same_results(done, tmp_path):
     _, records = done
-    folder, parts = Folder(tmp_path, "gp", "tiny", EFFORT), small_parts()
+    folder = Folder(tmp_path, "gp", "tiny", EFFORT)
 
     def interrupt(problem, *, seed, **_):
         raise KeyboardInterrupt
 
-    stopped = Part("UCB+LP", parts[1].setting, 0, parts[1].problem, interrupt)
     with pytest.raises(KeyboardInterrupt):
-        run_study([parts[0], stopped], folder, EFFORT)
-    again = run_study(parts, folder, EFFORT)
+        run_study(small_parts(*baselines([RandomUniform()]), Method("UCB+LP", interrupt)), folder, EFFORT)
+    again = run_study(small_parts(), folder, EFFORT)
     for old, new in zip(records, again, strict=True):
         assert (old.cmv_eig, old.reason) == (new.cmv_eig, new.reason)
         np.testing.assert_array_equal(old.worlds["exact"]["regret"], new.worlds["exact"]["regret"])
@@ -193,7 +192,7 @@ def test_a_study_stopped_between_methods_goes_on_to_the_same_results(done, tmp_p
 @pytest.mark.slow
 def test_the_report_has_figures_tables_choices_and_the_reason(done):
     folder, records = done
-    page = write_report(folder, records).read_text()
+    page = write_report(EXPERIMENT, folder, records).read_text()
     body = page[page.index("</script>") :]
     for text in (
         "Confounded observations",
@@ -206,8 +205,8 @@ def test_the_report_has_figures_tables_choices_and_the_reason(done):
     assert "Designs: the action tried in each context" in body
     assert 'src="http' not in body
     findings = (folder.path / "findings.txt").read_text()
-    assert "confounded, n = 100: CO-BED" in findings
-    assert "by more than 2 s.e. below the best with penalties" in findings
+    assert "data = confounded, n = 100, protocol exact: regret of CO-BED" in findings
+    assert "more than 2 s.e. below the best with penalties" in findings
 
 
 def record(method: str, regrets, n: int = 100, kind: str = "confounded", seed: int = 0) -> Record:
@@ -236,25 +235,30 @@ def test_the_best_rival_is_compared_world_by_world():
     assert rival.excess == pytest.approx((0.1, 0.01))
     assert rival.errors == pytest.approx(10.0)
     assert best_of(groups, ("ITL",)) is None
-    table = difference_table(hand_made(), "confounded")
-    assert table["Best with penalties"].iloc[0].startswith("UCB+LP 0.30")
-    assert table["Best baseline"].iloc[0].startswith("Random 0.25")
-    assert table["Best with penalties: in standard errors"].iloc[0] == "+10.0"
+    best = best_other(groups)
+    assert best is not None
+    assert best.method == "Random"
+    assert str(best).startswith("Random 0.25")
+
+
+def found(records: list[Record]) -> str:
+    return "\n".join(findings(EXPERIMENT.claims, records))
 
 
 def test_the_findings_say_yes_and_no():
-    good = "\n".join(verdicts(hand_made()))
+    good = found(hand_made())
     assert "CO-BED has the lowest regret: yes" in good
     assert "below the best with penalties: yes" in good
     better = [*hand_made("random")[:-1], record("CO-BED", [1.0, 1.1, 1.2, 1.1], kind="random")]
-    assert "not worse than the best by more than 1 s.e.: NO" in "\n".join(verdicts(better))
+    assert "not worse than the best by more than 1 s.e.: NO" in found(better)
     beaten = [*hand_made()[:-1], record("CO-BED", [1.0, 1.1, 1.2, 1.1])]
-    assert "CO-BED has the lowest regret: NO" in "\n".join(verdicts(beaten))
+    assert "CO-BED has the lowest regret: NO" in found(beaten)
+    assert "CO-BED has the lowest regret" not in found([record("CO-BED", [0.1, 0.2], n=0)])
 
 
 def test_tables_have_a_column_for_each_n_in_order():
     records = [record("CO-BED", [0.1, 0.2], n=n) for n in (100, 0, 25)]
-    assert list(metric_table(records, "confounded", "regret").columns) == ["Method", "n = 0", "n = 25", "n = 100"]
+    assert list(metric_table(records, "n", "regret").columns) == ["Method", "n = 0", "n = 25", "n = 100"]
 
 
 def test_maps_have_the_first_context_column_on_the_horizontal_axis():
@@ -267,14 +271,13 @@ def test_maps_have_the_first_context_column_on_the_horizontal_axis():
 
 
 def test_the_study_has_every_method_on_every_setting():
-    parts = make_parts("smoke", EFFORTS["smoke"], 1)
-    methods = {part.method for part in parts}
+    parts = parts_of_study(settings("smoke", EFFORTS["smoke"]), 1)
+    methods = {part.method.name for part in parts}
     assert methods == {
         "CO-BED", "CO-BED (infonce)", "Random", "Thompson", "UCB_0", "UCB_1", "UCB_2", "UCB+LP", "LEVI", "LEVI+LP", "ITL"
     }  # fmt: skip
     assert len(parts) == 2 * len(SIZES["smoke"]) * len(methods)
     assert SIZES["paper"] == SIZES["quick"] == (0, 25, 50, 75, 100)
-    assert len({part.slug for part in parts}) == len(parts)
     assert any(isinstance(b, LEVI) and b.penalised for b in BASELINES)
     assert EFFORTS["paper"].num_worlds == 3_000
     assert EFFORTS["paper"].num_seeds == 5

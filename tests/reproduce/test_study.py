@@ -8,10 +8,20 @@ import pytest
 import cobed
 from cobed.designers.baselines import RandomUniform, Thompson
 from cobed.errors import BudgetError, StorageError
-from cobed.reproduce import reproduce
-from cobed.reproduce.discrete import EFFORTS, make_problem, write_report
-from cobed.reproduce.study import Effort, Folder, Part, run_study
-from cobed.reproduce.summary import Summary, by_method, comparison_table, difference, over_seeds, published, summarise
+from cobed.reproduce import EXPERIMENTS, discrete, reproduce, write_report
+from cobed.reproduce.experiment import Claim, Effort, Method, Setting, baselines, cobed_method
+from cobed.reproduce.study import Folder, parts_of_study, run_study
+from cobed.reproduce.summary import (
+    Summary,
+    by_method,
+    comparison_table,
+    difference,
+    difference_table,
+    findings,
+    over_seeds,
+    published,
+    summarise,
+)
 
 TINY = cobed.Budget(
     num_steps=50, batch_size=64, num_starts=1, settle_steps=0, settle_batch_size=64, num_evaluation_batches=2
@@ -19,15 +29,13 @@ TINY = cobed.Budget(
 EFFORT = Effort(TINY, TINY, num_worlds=50, num_paper_worlds=10, num_seeds=1)
 
 
-def make_parts(count=2):
-    problem = make_problem()
-    designers = [Thompson(), RandomUniform()][:count]
-    parts = [Part(d.name, {"D": 10}, 0, problem, d) for d in designers]
+PROBLEM = discrete.make_problem()
 
-    def design(problem, *, seed, progress=None, checkpoint=None):
-        return cobed.design(problem, seed=seed, budget=TINY, progress=progress, checkpoint=checkpoint)
 
-    return [*parts, Part("CO-BED", {"D": 10}, 0, problem, design, trains=True)]
+def make_parts(*methods: Method):
+    own = cobed_method("CO-BED", work=1.0, budget=TINY)
+    setting = Setting({"D": 10}, lambda seed: PROBLEM, methods or [*baselines([Thompson(), RandomUniform()]), own])
+    return parts_of_study([setting], 1)
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +63,7 @@ def test_a_second_run_reads_what_the_first_did(done):
     def never(problem, *, seed, **_):
         raise AssertionError("done already")
 
-    parts = [Part(p.method, p.setting, p.seed, p.problem, never, p.trains) for p in make_parts()]
-    again = run_study(parts, folder, EFFORT)
+    again = run_study(make_parts(*(Method(name, never) for name in ("Thompson", "Random", "CO-BED"))), folder, EFFORT)
     for old, new in zip(records, again, strict=True):
         assert old.rows() == new.rows()
         assert np.array_equal(old.worlds["exact"]["regret"], new.worlds["exact"]["regret"])
@@ -65,15 +72,14 @@ def test_a_second_run_reads_what_the_first_did(done):
 def test_an_interrupted_study_goes_on_to_the_same_results(done, tmp_path):
     _, records = done
     folder = Folder(tmp_path, "discrete", "tiny", EFFORT)
-    parts = make_parts()
 
     def interrupt(problem, *, seed, **_):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_study([parts[0], Part("Random", {"D": 10}, 0, parts[0].problem, interrupt)], folder, EFFORT)
+        run_study(make_parts(*baselines([Thompson()]), Method("Random", interrupt)), folder, EFFORT)
     assert [row["method"] for row in json.loads((tmp_path / "results.json").read_text())["rows"]] == ["Thompson"] * 2
-    again = run_study(parts, folder, EFFORT)
+    again = run_study(make_parts(), folder, EFFORT)
     for old, new in zip(records, again, strict=True):
         assert (old.cmv_eig, old.rows()[0]["regret"]) == (new.cmv_eig, new.rows()[0]["regret"])
 
@@ -115,7 +121,7 @@ def test_the_table_stands_beside_the_printed_values(done):
 @pytest.mark.slow
 def test_the_report_is_one_page_without_a_network(done):
     folder, records = done
-    page = write_report(folder, records).read_text()
+    page = write_report(discrete.EXPERIMENT, folder, records).read_text()
     assert "Protocol exact" in page
     assert "Thompson" in page
     # plotly.js itself, inside the page, holds addresses it shows as links; nothing else may.
@@ -140,7 +146,7 @@ def test_error_over_seeds():
 @pytest.mark.parametrize(
     ("name", "budget", "seeds", "match"),
     [
-        ("discreet", "smoke", 1, "Allowed: discrete"),
+        ("discreet", "smoke", 1, "no experiment 'discreet'. Allowed: discrete, continuous"),
         ("discrete", "fast", 1, "Allowed: 'smoke'"),
         ("discrete", "smoke", 0, "at least 1"),
     ],
@@ -159,5 +165,44 @@ def test_every_experiment_runs(name, tmp_path):
     assert json.loads((tmp_path / "results.json").read_text())["rows"]
 
 
-def test_efforts_have_the_three_budgets():
-    assert set(EFFORTS) == {"smoke", "quick", "paper"}
+@pytest.mark.parametrize("experiment", list(EXPERIMENTS), ids=lambda experiment: experiment.name)
+def test_experiments_have_three_budgets_and_parts_with_names_of_their_own(experiment):
+    assert list(experiment.efforts) == ["smoke", "quick", "paper"]
+    settings = list(experiment.settings("smoke", experiment.efforts["smoke"]))
+    parts = parts_of_study(settings, 2)
+    assert len({part.slug for part in parts}) == len(parts)
+    assert "CO-BED" in {part.method.name for part in parts}
+
+
+def test_only_the_first_seeds_are_measured_or_designed_for_and_long_parts_come_last():
+    quick, long = Method("quick", RandomUniform()), Method("long", RandomUniform(), work=60.0, num_seeds=1)
+    parts = parts_of_study([Setting({}, lambda seed: PROBLEM, [long, quick], num_measured=1, critic_work=7.0)], 2)
+    assert [(part.method.name, part.seed) for part in parts] == [("quick", 1), ("long", 0), ("quick", 0)]
+    assert [(part.measured, part.work) for part in parts] == [(False, 1.0), (True, 67.0), (True, 8.0)]
+
+
+def test_findings_say_yes_and_no(done):
+    _, records = done
+    claims = [
+        Claim("there are three methods", lambda groups, protocol: len(groups) == 3),
+        Claim(
+            "there are four methods",
+            lambda groups, protocol: len(groups) == 4,
+            lambda at, protocol: protocol == "exact",
+        ),
+        Claim("said of no setting", lambda groups, protocol: True, lambda at, protocol: at["D"] == 20),
+    ]
+    text = "\n".join(findings(claims, records))
+    assert "D = 10, protocol exact: regret of CO-BED" in text
+    assert text.count("there are three methods: yes") == 2
+    assert text.count("there are four methods: NO") == 1
+    assert "said of no setting" not in text
+    assert "best of the others: " in text
+
+
+def test_differences_to_a_method_stand_in_a_table_by_symbol(done):
+    _, records = done
+    table = difference_table(records, "D", "regret", "Thompson")
+    gap = difference(by_method(records)["Random"], by_method(records)["Thompson"], "regret")
+    assert dict(zip(table["Method"], table["D = 10"], strict=True))["Random"] == str(gap)
+    assert dict(zip(table["Method"], table["D = 10"], strict=True))["Thompson"] == ""

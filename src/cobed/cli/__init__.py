@@ -53,7 +53,9 @@ def demo(
 
 @app.command()
 def reproduce(
-    name: Annotated[str, typer.Argument(help="discrete, continuous, ablation, gp, bandit or causal.")],
+    name: Annotated[
+        str, typer.Argument(help="discrete, continuous, ablation, gp, bandit, causal, or one of another package.")
+    ],
     budget: Annotated[
         str, typer.Option(help="smoke (does it run), quick (minutes) or paper (the published settings).")
     ] = "quick",

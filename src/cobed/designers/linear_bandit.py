@@ -1,21 +1,16 @@
-"""Baselines of the linear bandit (Zanette, Dong, Lee & Brunskill 2021), and the reward when everything has been seen.
+"""Baselines of the linear bandit (Zanette, Dong, Lee & Brunskill 2021).
 
 They read the features of the model and nothing of its prior.
 """
-
-from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-import numpy as np
 
 from cobed.compilation import lean_jit
-from cobed.data import Data
 from cobed.designers.baselines import AbstractBaseline
 from cobed.errors import ProblemError
-from cobed.inference.conjugate import design_update
 from cobed.models.linear import AbstractLinearGaussian
 from cobed.problem import Problem
 from cobed.types import Array, Float, Key
@@ -113,65 +108,3 @@ def _plan_and_sample(key: Key[Array, ""], table: Float[Array, "D K P"], planner:
     state = (start, start, jnp.zeros(()), jnp.zeros(num_units, int))
     (*_, chosen), _ = jax.lax.scan(plan, state, jnp.arange(planner.num_offline))
     return jax.nn.one_hot(chosen, num_actions)
-
-
-class Reward(NamedTuple):
-    """An expected reward with its standard error."""
-
-    value: float
-    standard_error: float
-
-
-def deployed_reward(key: Key[Array, ""], problem: Problem, actions: Any, num_worlds: int = 20_000) -> Reward:
-    """Average reward at the targets after the experiment `actions` (D, A), acting by the exact posterior.
-
-    The expected reward of the action chosen is its posterior mean, so E[mean_j max_a posterior mean] is averaged over
-    outcomes, in closed form but for the maximum: less noisy than the rewards earned in drawn worlds.
-    """
-    checked = problem.check_actions(actions)
-    return _expected_reward(key, problem, Data(problem.contexts, checked, np.zeros(problem.num_contexts)), num_worlds)
-
-
-def supervised_reward(key: Key[Array, ""], problem: Problem, num_worlds: int = 20_000, *, noisy: bool = True) -> Reward:
-    """SL: average reward at the targets when every action has been seen in every target context.
-
-    Once each, with the noise of the model, as a supervised learner would see them; without noise (`noisy=False`) this is
-    E[mean_j m*_j], which no experiment exceeds.
-    """
-    combinations = _discrete_actions(problem, "SL")
-    contexts = jnp.repeat(problem.targets, len(combinations), axis=0)
-    actions = jnp.tile(combinations, (problem.num_targets, 1))
-    if noisy:
-        return _expected_reward(key, problem, Data(contexts, actions, np.zeros(len(actions))), num_worlds)
-    return _average(_max_values(key, problem, num_worlds))
-
-
-def _expected_reward(key: Key[Array, ""], problem: Problem, data: Data, num_worlds: int) -> Reward:
-    _discrete_actions(problem, "The expected reward")
-    if not isinstance(problem.model, AbstractLinearGaussian):
-        raise ProblemError(
-            f"The expected reward has a closed form for linear-Gaussian models only, and got "
-            f"{type(problem.model).__name__}. cobed.evaluate gives the regret of any model."
-        )
-    return _average(_best_means(key, problem, data, num_worlds))
-
-
-@lean_jit
-def _best_means(key: Key[Array, ""], problem: Problem, data: Data, num_worlds: int) -> Float[Array, "W T"]:
-    """max_a of the posterior mean reward at each target, for outcomes drawn before the experiment."""
-    update = design_update(problem.model, data)
-    # whitener^-1 z is a draw of the surprise y - E[y].
-    surprises = jnp.linalg.solve(update.whitener, jr.normal(key, (data.num_rows, num_worlds)))
-    means = update.prior_mean[:, None] + update.gain @ surprises
-    return jax.lax.map(lambda psi: problem.best(psi)[0], means.T, batch_size=1024)
-
-
-@lean_jit
-def _max_values(key: Key[Array, ""], problem: Problem, num_worlds: int) -> Float[Array, "W T"]:
-    keys = jr.split(key, num_worlds)
-    return jax.lax.map(lambda key: problem.best(problem.sample_world(key))[0], keys, batch_size=1024)
-
-
-def _average(values: Float[Array, "W T"]) -> Reward:
-    worlds = np.asarray(values, np.float64).mean(axis=1)
-    return Reward(float(worlds.mean()), float(worlds.std(ddof=1) / len(worlds) ** 0.5))

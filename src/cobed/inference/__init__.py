@@ -14,7 +14,6 @@ from cobed.inference.conjugate import Conjugate
 from cobed.inference.gaussian_process import GaussianProcessPosterior
 from cobed.inference.importance import Importance
 from cobed.inference.laplace import Laplace
-from cobed.inference.lasso import Lasso
 from cobed.inference.nuts import NUTS
 from cobed.inference.second_route import ROWS, check_densities, gaussian_witnesses
 from cobed.inference.smc import TemperedSMC
@@ -34,7 +33,6 @@ __all__ = [
     "GaussianProcessPosterior",
     "Importance",
     "Laplace",
-    "Lasso",
     "Posterior",
     "SpikeAndSlab",
     "TemperedSMC",

@@ -35,7 +35,7 @@ class ExactReward:
         if np.any(np.sum(table != 0, axis=2) > 1) or np.any(cov != np.diag(np.diag(cov))) or np.any(model.prior_mean):
             raise ProblemError(
                 "The closed form needs features with one entry each and independent entries of psi with mean zero. "
-                "cobed.designers.linear_bandit.deployed_reward serves every linear bandit."
+                "cobed.evaluate serves every model."
             )
         self.table, self.variances, self.noise_std = table, np.diag(cov), model.noise_std
         self.contexts, self.targets = (np.asarray(c)[:, 0].astype(int) - 1 for c in (problem.contexts, problem.targets))

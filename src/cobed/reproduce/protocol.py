@@ -1,11 +1,11 @@
-"""The inference behind the paper's tables, kept to reproduce them; `cobed.evaluate` is the one to trust.
+"""How designs are scored: `exact`, by `cobed.evaluate`, the one to trust, and `paper`, by the inference behind its tables.
 
-As in the authors' code: importance sampling from the prior with few draws, each number of psi resampled by itself, which
+The second as in the authors' code: importance sampling from the prior with few draws, each number of psi resampled by itself, which
 drops the posterior's correlations; the continuous action deployed is the posterior mean of a*, and the discrete one is
 taken from the prior.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,14 +16,53 @@ from jax.flatten_util import ravel_pytree
 from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.inference.base import data_log_likelihood, effective_size
-from cobed.metrics import Score, Scores
+from cobed.metrics import Score, Scores, evaluate
 from cobed.models.average import AverageReward
+from cobed.models.base import AbstractModel
 from cobed.optimum import Enumeration
 from cobed.problem import Problem
 from cobed.types import Array, Key
 
+if TYPE_CHECKING:
+    from cobed.reproduce.experiment import Effort
+
+METRICS = ("mse_m", "mse_a", "hit_rate", "regret", "reward")
+# Decisions of a Gaussian process need two mirrored draws of its posterior, the mean of m* needs at least so many.
+FEWEST_DRAWS = 16
 NUM_PARTICLES = 10_000
 NUM_RESAMPLED = 2_000
+
+# By protocol and metric, world by world; one number where a closed form has averaged over the worlds.
+Worlds = dict[str, dict[str, np.ndarray]]
+
+
+class Keys(NamedTuple):
+    """Of the worlds under either protocol. They depend on the seed alone, so that differences of methods are paired."""
+
+    exact: Key[Array, ""]
+    paper: Key[Array, ""]
+
+
+def both_protocols(
+    keys: Keys, problem: Problem, actions: np.ndarray, effort: "Effort", worlds: AbstractModel | None = None
+) -> Worlds:
+    """The scores of a design under the protocols that the effort has worlds for. `worlds` is where the worlds of `exact` are
+    drawn from, if not from the problem's own model."""
+    scores: Worlds = {}
+    if effort.num_worlds:
+        draws = {"num_draws": effort.num_draws, "worlds": worlds}
+        scores["exact"] = per_world(evaluate(problem, actions, effort.num_worlds, seed=keys.exact, **draws))
+        if effort.num_draws < FEWEST_DRAWS:
+            del scores["exact"]["mse_m"]
+    if effort.num_paper_worlds:
+        scores["paper"] = per_world(paper_scores(keys.paper, problem, actions, effort.num_paper_worlds))
+    return scores
+
+
+def per_world(scores: Scores) -> dict[str, np.ndarray]:
+    """The metrics that were measured, world by world."""
+    measured = {metric: getattr(scores, metric, None) for metric in METRICS}
+    return {metric: score.per_world for metric, score in measured.items() if score is not None}
 
 
 def paper_scores(key: Key[Array, ""], problem: Problem, actions: Any, num_worlds: int) -> Scores:

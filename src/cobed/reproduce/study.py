@@ -1,4 +1,4 @@
-"""Compare designs, one part at a time: a method on a problem with a seed. Each part is kept when it is done."""
+"""Run an experiment, one part at a time: a method on a problem with a seed. Each part is kept when it is done."""
 
 import dataclasses
 import functools
@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import time
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,71 +18,59 @@ import jax.random as jr
 import numpy as np
 
 from cobed import __version__
-from cobed.budget import Budget
-from cobed.critics import Separable
-from cobed.designers.result import DesignResult
 from cobed.errors import StorageError
 from cobed.identity import differences, parts_of
 from cobed.information import Estimate, Measurement, measure_information, prepare_measurement
-from cobed.metrics import Score, Scores, evaluate
-from cobed.models import AbstractModel
+from cobed.metrics import Score
 from cobed.problem import Problem
 from cobed.progress import Progress, Reporter, within
-from cobed.reproduce.protocol import paper_scores
+from cobed.reproduce.experiment import Effort, Method, Setting
+from cobed.reproduce.protocol import METRICS, Keys, Worlds
 from cobed.storage import check_output, make_folder, write_output, write_whole
 from cobed.types import Array, Key
 
-METRICS = ("mse_m", "mse_a", "hit_rate", "regret")
-# Decisions of a Gaussian process need two mirrored draws of its posterior, the mean of m* needs at least so many.
-FEWEST_DRAWS = 16
-METRICS = ("mse_m", "mse_a", "hit_rate", "regret", "reward")
 # results.json is written anew at most so often, in seconds, while parts are done.
 WRITE_EVERY = 5.0
-
-# By protocol and metric, world by world; one number where a closed form has averaged over the worlds.
-Worlds = dict[str, dict[str, np.ndarray]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Effort:
-    """What a study spends: on CO-BED's designs, on a critic for each finished design, which is a `network`, on worlds and on
-    posterior draws in each of them."""
-
-    design: Budget
-    critic: Budget
-    num_worlds: int
-    num_paper_worlds: int
-    num_seeds: int
-    num_draws: int = 256
-    network: Separable = Separable()  # noqa: RUF009 - frozen
+# Parts with so much work, and those whose information is measured, come last: the others are most of a report, and take a
+# small share of the time.
+MUCH_WORK = 50.0
+NOT_MEASURED = Estimate(float("nan"), float("nan"))
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """One method on one problem with one seed. `design(problem, seed=..., **long)` makes the design; designers that train
-    (`trains`) take the `progress` and `checkpoint` of `cobed.design`. `work` is a guess of its share of the time. `worlds` is
-    where worlds are drawn from, if not from the problem's own model. `scores` takes the place of `cobed.evaluate` and the
-    paper's protocol; without `informative` the CMV-EIG is not measured."""
+    """One method in one setting with one seed."""
 
-    method: str
-    setting: dict[str, Any]
+    setting: Setting
+    method: Method
     seed: int
-    problem: Problem
-    design: Callable[..., DesignResult]
-    trains: bool = False
-    work: float = 1.0
-    worlds: AbstractModel | None = None
-    scores: Callable[[Key[Array, ""], Problem, np.ndarray, Effort], Worlds] | None = None
-    informative: bool = True
+
+    @property
+    def measured(self) -> bool:
+        return self.setting.num_measured is None or self.seed < self.setting.num_measured
+
+    @property
+    def work(self) -> float:
+        return self.method.work + self.setting.critic_work * self.measured
 
     @property
     def name(self) -> str:
-        setting = " ".join(f"{symbol}={value}" for symbol, value in self.setting.items())
-        return ", ".join(filter(None, [self.method, setting, f"seed {self.seed}"]))
+        symbols = " ".join(f"{symbol}={value}" for symbol, value in self.setting.symbols.items())
+        return ", ".join(filter(None, [self.method.name, symbols, f"seed {self.seed}"]))
 
     @property
     def slug(self) -> str:
         return "".join(letter if letter.isalnum() or letter in ".-=" else "_" for letter in self.name)
+
+
+def parts_of_study(settings: Iterable[Setting], num_seeds: int) -> list[Part]:
+    """Every method of every setting with every seed, those that take long last."""
+    parts = []
+    for setting in settings:
+        for seed in range(num_seeds):
+            chosen = [method for method in setting.methods if method.num_seeds is None or seed < method.num_seeds]
+            parts += [Part(setting, method, seed) for method in chosen]
+    return sorted(parts, key=lambda part: part.measured or part.work >= MUCH_WORK)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +103,7 @@ class Record:
         return float("nan") if regret is None else regret.mean, seconds_left, "regret"
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of results.json: one a protocol, or one without where only the information was measured."""
+        """The rows of results.json: one per protocol, or one without where only the information was measured."""
         return [self._row(protocol) for protocol in self.worlds or ("none",)]
 
     def _row(self, protocol: str) -> dict[str, Any]:
@@ -125,14 +113,12 @@ class Record:
         num_worlds = 0
         for metric in METRICS:
             score = self.score(protocol, metric)
-            row[metric] = None if score is None else score.mean
-            row[f"{metric}_se"] = None if score is None else _error(score)
-            num_worlds = num_worlds if score is None or score.num_worlds == 1 else score.num_worlds
-        return row | {
-            "seconds_design": self.seconds_design,
-            "seconds_total": self.seconds_total,
-            "num_worlds": num_worlds,
-        }
+            row |= {metric: None if score is None else score.mean, f"{metric}_se": None}
+            # A closed form has no worlds, and no standard error over them.
+            if score is not None and score.num_worlds > 1:
+                row[f"{metric}_se"], num_worlds = score.standard_error, score.num_worlds
+        times = {"seconds_design": self.seconds_design, "seconds_total": self.seconds_total}
+        return row | times | {"num_worlds": num_worlds}
 
 
 class Folder:
@@ -149,14 +135,10 @@ class Folder:
         return self.path / "checkpoints" / part.slug
 
     def save(self, part: Part, record: Record) -> None:
-        arrays = {"actions": record.actions, "history": record.history}
-        for protocol, scores in record.worlds.items():
+        numbers = dict(vars(record))
+        arrays = {name: numbers.pop(name) for name in ("actions", "history")}
+        for protocol, scores in numbers.pop("worlds").items():
             arrays |= {f"{protocol}/{metric}": values for metric, values in scores.items()}
-        numbers = {
-            field.name: getattr(record, field.name)
-            for field in dataclasses.fields(Record)
-            if field.name not in ("actions", "history", "worlds")
-        }
         meta = json.dumps({"schema": 1, "fingerprint": self.fingerprint, **numbers})
         write_whole(self._file(part), lambda file: np.savez(file, allow_pickle=False, meta=np.array(meta), **arrays))
         shutil.rmtree(self.checkpoint(part), ignore_errors=True)
@@ -206,21 +188,21 @@ class Folder:
         return self.path / "parts" / f"{part.slug}.npz"
 
 
-def run_study(parts: list[Part], folder: Folder, effort: Effort, progress: Reporter | None = None) -> list[Record]:
+def run_study(parts: Sequence[Part], folder: Folder, effort: Effort, progress: Reporter | None = None) -> list[Record]:
     """Do every part that is not done yet, in order. Ctrl-C stops between steps; the same call goes on from there."""
     records: list[Record] = []
     kept = [folder.load(part) for part in parts]
     work_left = sum(part.work for part, record in zip(parts, kept, strict=True) if record is None)
     work_done = seconds = 0.0
     left = float("nan")
-    measure = _Measure(effort)
+    bench = _Bench(effort)
     written = time.perf_counter()
     try:
         for index, (part, record) in enumerate(zip(parts, kept, strict=True)):
             if record is None:
                 started = time.perf_counter()
                 stage = f"{folder.experiment}, part {index + 1} of {len(parts)}: {part.name}"
-                record = _run_part(part, folder, effort, measure, within(stage, left, progress))
+                record = _run_part(part, folder, bench, within(stage, left, progress))
                 folder.save(part, record)
                 seconds += time.perf_counter() - started
                 work_done, work_left = work_done + part.work, work_left - part.work
@@ -236,55 +218,44 @@ def run_study(parts: list[Part], folder: Folder, effort: Effort, progress: Repor
     return records
 
 
-class _Measure:
-    """What measures the information of designs, with its draws: kept while problem and seed stay the same."""
+class _Bench:
+    """The problem of a part and what measures information there, with its draws: kept while setting and seed stay the same."""
 
     def __init__(self, effort: Effort):
         self.effort = effort
-        self._owner: tuple[int, int] | None = None
-        self._kept: Measurement | None = None
+        self._place: tuple[int, int] | None = None
+        self._problem: Problem | None = None
+        self._measurement: Measurement | None = None
 
-    def __call__(self, key: Key[Array, ""], part: Part, actions: np.ndarray) -> Estimate:
-        # The parts are alive as long as the study, so no other problem can have this one's id.
-        owner = (id(part.problem), part.seed)
-        budget = self.effort.critic
-        if self._kept is None or self._owner != owner:
-            self._kept = None  # freed before the next is made
-            self._owner, self._kept = owner, prepare_measurement(key, part.problem, budget, self.effort.network)
-        return measure_information(key, self._kept, part.problem.check_actions(actions), budget)
+    def problem(self, part: Part) -> Problem:
+        # The settings are alive as long as the study, so no other can have this one's id.
+        place = (id(part.setting), part.seed)
+        if self._problem is None or self._place != place:
+            self._measurement = None  # freed before the next is made
+            self._place, self._problem = place, part.setting.problem(part.seed)
+        return self._problem
+
+    def information(self, key: Key[Array, ""], part: Part, actions: np.ndarray) -> Estimate:
+        problem, budget = self.problem(part), self.effort.critic
+        if self._measurement is None:
+            self._measurement = prepare_measurement(key, problem, budget, self.effort.network)
+        return measure_information(key, self._measurement, problem.check_actions(actions), budget)
 
 
-def _run_part(part: Part, folder: Folder, effort: Effort, measure: _Measure, progress: Reporter | None) -> Record:
+def _run_part(part: Part, folder: Folder, bench: _Bench, progress: Reporter | None) -> Record:
     started = time.perf_counter()
-    long = {"progress": progress, "checkpoint": folder.checkpoint(part)} if part.trains else {}
-    result = part.design(part.problem, seed=part.seed, **long)
+    problem = bench.problem(part)
+    long = {"progress": progress, "checkpoint": folder.checkpoint(part)} if part.method.trains else {}
+    result = part.method.design(problem, seed=part.seed, **long)
     if result.interrupted:
         raise KeyboardInterrupt
     # The same worlds, noise and batches for every method with this seed: their differences are paired.
-    world_key, paper_key, critic_key = jr.split(jr.fold_in(jr.key(part.seed), 1), 3)
-    information = (
-        measure(critic_key, part, result.actions) if part.informative else Estimate(float("nan"), float("nan"))
-    )
-    worlds: Worlds = {}
-    if part.scores is not None:
-        worlds = part.scores(world_key, part.problem, result.actions, effort)
-    elif effort.num_worlds:
-        scores = evaluate(
-            part.problem,
-            result.actions,
-            effort.num_worlds,
-            num_draws=effort.num_draws,
-            worlds=part.worlds,
-            seed=world_key,
-        )
-        worlds["exact"] = per_world(scores)
-        if effort.num_draws < FEWEST_DRAWS:
-            del worlds["exact"]["mse_m"]
-    if part.scores is None and effort.num_paper_worlds:
-        worlds["paper"] = per_world(paper_scores(paper_key, part.problem, result.actions, effort.num_paper_worlds))
+    exact_key, paper_key, critic_key = jr.split(jr.fold_in(jr.key(part.seed), 1), 3)
+    information = bench.information(critic_key, part, result.actions) if part.measured else NOT_MEASURED
+    worlds = part.setting.scores(Keys(exact_key, paper_key), problem, result.actions, bench.effort)
     return Record(
-        method=part.method,
-        setting=part.setting,
+        method=part.method.name,
+        setting=part.setting.symbols,
         seed=part.seed,
         cmv_eig=information.value,
         cmv_eig_se=information.standard_error,
@@ -295,17 +266,6 @@ def _run_part(part: Part, folder: Folder, effort: Effort, measure: _Measure, pro
         worlds=worlds,
         reason=result.reason,
     )
-
-
-def per_world(scores: Scores) -> dict[str, np.ndarray]:
-    """The metrics that were measured, world by world."""
-    found = {metric: getattr(scores, metric, None) for metric in METRICS}
-    return {metric: score.per_world for metric, score in found.items() if score is not None}
-
-
-def _error(score: Score) -> float | None:
-    """The standard error over worlds; None where a closed form has none."""
-    return score.standard_error if score.num_worlds > 1 else None
 
 
 @functools.cache

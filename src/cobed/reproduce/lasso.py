@@ -44,7 +44,6 @@ class Lasso(AbstractSampler):
 
     # An array, so that designs with different penalties share compiled code.
     penalty: Float[Array, ""] = eqx.field(converter=jnp.asarray)
-    positive: bool = eqx.field(static=True, default=False)
     tolerance: float = eqx.field(static=True, default=1e-5)
     max_iterations: int = eqx.field(static=True, default=1000)
     num_draws: int = eqx.field(static=True, default=1, init=False)
@@ -70,14 +69,7 @@ class Lasso(AbstractSampler):
         at_zero, slopes = rewards_and_slopes(model, data.contexts, data.actions, jnp.zeros_like(flat))
         residuals = data.outcomes - at_zero
         gram, moments = slopes.T @ slopes / data.num_rows, slopes.T @ residuals / data.num_rows
-        estimate, change = lasso(
-            gram,
-            moments,
-            self.penalty,
-            positive=self.positive,
-            tolerance=self.tolerance,
-            max_iterations=self.max_iterations,
-        )
+        estimate, change = lasso(gram, moments, self.penalty, self.tolerance, self.max_iterations)
         params = jax.tree.map(lambda leaf: leaf[None], unravel(estimate))
         precision = data.num_rows * model.noise_std**-2
         seen = quadratic_witnesses(
@@ -98,8 +90,6 @@ def lasso(
     gram: Float[Array, "P P"],
     moments: Float[Array, "*worlds P"],
     penalty: Float[Array, ""] | float,
-    *,
-    positive: bool = False,
     tolerance: float = 1e-5,
     max_iterations: int = 1000,
 ) -> tuple[Float[Array, "*worlds P"], Float[Array, "*worlds"]]:
@@ -123,7 +113,7 @@ def lasso(
         z, u, _, number = state
         w = ridge + (z - u) @ pull_back
         h = RELAXATION * w + (1 - RELAXATION) * z
-        new = shrink(h + u, penalty / steps, positive)
+        new = shrink(h + u, penalty / steps)
         # Where the copies agree and stand still, w is the minimiser.
         change = jnp.max(jnp.maximum(jnp.abs(new - z), jnp.abs(w - new)), axis=-1)
         return new, u + h - new, change, number + 1
@@ -134,10 +124,8 @@ def lasso(
     return z, change
 
 
-def shrink(values: Float[Array, "*worlds P"], amounts: Float[Array, " P"], positive: bool) -> Float[Array, "*worlds P"]:
-    """Towards zero by `amounts`; with `positive`, what would be negative is zero."""
-    if positive:
-        return jnp.maximum(values - amounts, 0.0)
+def shrink(values: Float[Array, "*worlds P"], amounts: Float[Array, " P"]) -> Float[Array, "*worlds P"]:
+    """Towards zero by `amounts`."""
     return jnp.sign(values) * jnp.maximum(jnp.abs(values) - amounts, 0.0)
 
 
@@ -149,7 +137,6 @@ def cross_validate(
     num_worlds: int = 64,
     num_folds: int = 5,
     num_penalties: int = 24,
-    positive: bool = False,
 ) -> Lasso:
     """The Lasso whose penalty predicts left-out rows of the design `actions` (D, A) best, on average over worlds.
 
@@ -170,8 +157,8 @@ def cross_validate(
     # Folds of as equal size as possible, in random order.
     folds = np.asarray(jr.permutation(fold_key, problem.num_contexts)) % num_folds
     kept = jnp.asarray(np.arange(num_folds)[:, None] != folds, jnp.float32)
-    penalties, errors = _fold_errors(key, problem, design, kept, num_worlds, num_penalties, positive)
-    return Lasso(float(penalties[np.argmin(np.asarray(errors))]), positive)
+    penalties, errors = _fold_errors(key, problem, design, kept, num_worlds, num_penalties)
+    return Lasso(float(penalties[np.argmin(np.asarray(errors))]))
 
 
 @lean_jit
@@ -182,7 +169,6 @@ def _fold_errors(
     kept: Float[Array, "folds D"],
     num_worlds: int,
     num_penalties: int,
-    positive: bool,
 ) -> tuple[Float[Array, " penalties"], Float[Array, " penalties"]]:
     """The candidates, and the mean squared error of each on the rows that were left out."""
     flat, _ = ravel_pytree(problem.sample_world(key))
@@ -202,7 +188,7 @@ def _fold_errors(
         gram, moments = rows.T @ slopes / num_rows, outcomes @ rows / num_rows
 
         def error(penalty):
-            estimates, _ = lasso(gram, moments, penalty, positive=positive, tolerance=1e-4)
+            estimates, _ = lasso(gram, moments, penalty, tolerance=1e-4)
             return jnp.sum((1 - kept) * (outcomes - estimates @ slopes.T) ** 2) / jnp.sum(1 - kept)
 
         return jax.lax.map(error, penalties)
