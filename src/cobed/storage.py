@@ -10,6 +10,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping
@@ -24,10 +25,18 @@ except ImportError:  # Windows: leftovers of killed processes stay until somebod
     fcntl = None
 
 WRITTEN = ".cobed-written"
+HIDDEN = "***"  # in the place of a password
 # Names nobody can guess, so that nobody can put a link in their place.
 TEMPORARY = ".cobed-{name}-{token}.tmp"
 
 Write = Callable[[IO[bytes]], Any]
+
+
+def printable(text: object) -> str:
+    """A location, or a message that may hold one, as people may see it: what could be a password of a URL is hidden."""
+    # A path has one slash where a URL has two.
+    text = re.sub(r"(:/{1,2}[^\s:/@]*):.*@", rf"\1:{HIDDEN}@", str(text))
+    return re.sub(r"((?:^|[?&;\s])\w*pass\w*=)[^&;\s]*", rf"\1{HIDDEN}", text, flags=re.IGNORECASE)
 
 
 def write_whole(path: Path, write: Write) -> None:

@@ -63,6 +63,7 @@ def run(folder, monkeypatch, capsys):
     return command
 
 
+URL = f"postgresql://me:{SECRET}@host/db"
 COMMANDS = [
     ["status"], ["observe", "history.csv"], ["design", "targets.csv"], ["deploy", "targets.csv"], ["report"], ["export"],
     ["withdraw", "a"], ["plan", "targets.csv"], ["status", "--uploads"],
@@ -87,6 +88,25 @@ def test_no_command_prints_a_password(run, url):
     with pytest.raises(StorageError) as told:
         Campaign.open(url)
     assert SECRET not in repr(told.value)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["init", URL],
+        [URL],
+        ["status", URL],
+        ["demo", "--seed", URL],
+        ["--store", URL],
+        ["plan", "targets.csv", "--size", URL],
+    ],
+)
+def test_no_command_line_that_cannot_be_understood_prints_a_password(run, command):
+    """Nor one that is understood in another way: a URL in the place of a file."""
+    code, said = run(*command)
+    assert code == (0 if command[0] == "init" else 2)
+    assert said
+    assert SECRET not in said
 
 
 def test_no_password_is_in_the_repr_of_a_store(postgres_url):
@@ -355,6 +375,7 @@ def test_columns_called_like_cobeds_own_are_kept_in_an_export(tmp_path):
         ("postgresql://host/db?sslpassword=pw", "postgresql://host/db?sslpassword=***"),
         ("postgresql://me@host:5432/db", "postgresql://me@host:5432/db"),
         ("campaign.db", "campaign.db"),
+        ("Wrote postgresql:/me:pw@host/db.", "Wrote postgresql:/me:***@host/db."),
     ],
 )
 def test_a_location_is_printed_without_its_password(text, shown):

@@ -100,7 +100,7 @@ def test_rules_find_the_units_with_the_values_they_name(kind):
     name = CELLS[kind.name][0][0]
     expected = [cell == cells[0] for cell in cells]
     assert column.problem_of_values("x", [name], fitted) is None
-    assert column.holds(column.encode(cells, fitted), fitted, [name]).tolist() == expected
+    assert column.holds(cells, [name]).tolist() == expected
 
 
 def test_a_name_that_is_taken_is_refused():

@@ -1,16 +1,22 @@
 """Stores of version 0.1.0, as it wrote them, open in this version."""
 
+import contextlib
+import hashlib
 import json
 import sqlite3
 
+import pandas as pd
 import psycopg
 import pytest
 import sqlalchemy as sa
 
 from cobed.campaign import records, schema
 from cobed.campaign.campaign import Campaign
+from cobed.campaign.marks import round_marks
 from cobed.campaign.records import Outcome
+from cobed.campaign.spec import parse_spec
 from cobed.campaign.store import Store
+from cobed.campaign.tables import read_table
 from cobed.errors import StorageError
 
 SPEC = """name = "spring"
@@ -60,6 +66,16 @@ ROWS = [
     ]),
     ("policies (created, name, summary)", [("t3", "region.csv", '{"rows": 2}')]),
 ]  # fmt: skip
+
+
+# The spec as that version put it into the mark of a round.
+STATED = (
+    '{"name":"spring","seed":0,"units":{"id":"customer"},"context":{"new":{"type":"binary","levels":null}},'
+    '"action":{"column":"offer","options":["none","5%"],"numbers":null},"outcome":{"column":"visit","likelihood":"bernoulli",'
+    '"typical":null,"spread":null},"model":{"family":"linear","program":null,"kernel":"matern","lengths":{},"deviation":null,'
+    '"fit":false},"prior":{"baseline":null,"context":null,"action":null,"interaction":null},"design":{"budget":"quick",'
+    '"about":"max-values","max_targets":100},"constraints":{"at_least":{},"at_most":{},"cost":{},"max_cost":null,"forbid":[]}}'
+)
 
 
 def write_version_1(url):
@@ -155,3 +171,49 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(store_url, monkeypatc
         assert Outcome(1, "a", 1.0, "none") in records.read_outcomes(connection)
         assert json.loads(records.read_meta(connection)["encoding"]) == {"scales": {}, "levels": {}}
     store.close()
+
+
+def test_an_open_round_of_version_0_1_0_is_known_again_and_not_designed_anew(tmp_path):
+    """Also as the version after it wrote the mark, and whatever fields later versions add with a default."""
+    units = pd.DataFrame({"customer": ["a", "b"], "new": [0, 1]})
+    table = read_table(units, "units")
+    for number, stated in enumerate([STATED, STATED.replace('"customer"}', '"customer","exact_ids":false}')]):
+        location = tmp_path / f"{number}.db"
+        write_version_1(f"sqlite:///{location}")
+        mark = hashlib.sha256(f"{table.hash}{table.hash}{stated}".encode()).hexdigest()
+        with contextlib.closing(sqlite3.connect(location)) as connection, connection:
+            connection.execute("DELETE FROM outcomes WHERE round = 1")
+            connection.execute("UPDATE rounds SET units_hash = ?, summary = '{}' WHERE id = 1", (mark,))
+        campaign = Campaign.open(location)
+        assert campaign.recommend(units)["offer"].tolist() == ["5%", "none"]
+        assert campaign.rounds()[-1].version == 2
+        campaign.close()
+
+
+def test_the_mark_of_a_round_depends_on_all_that_the_spec_says_and_on_no_default():
+    spec = parse_spec(SPEC)
+    marks = round_marks(spec, "tables")
+    assert marks[1:] == [
+        hashlib.sha256(f"tables{text}".encode()).hexdigest()
+        for text in (STATED, STATED.replace('"customer"}', '"customer","exact_ids":false}'))
+    ]
+    said = SPEC + '[design]\nbudget = "quick"\n'
+    assert round_marks(parse_spec(said), "tables") == marks
+    for changed in (SPEC.replace("spring", "autumn"), SPEC + "[prior]\naction = 0.00001\n", SPEC.replace("5%", "6%")):
+        assert not {*round_marks(parse_spec(changed), "tables")} & {*marks}
+    # What 0.1.0 did not know is none of its marks.
+    exact = parse_spec(SPEC.replace('id = "customer"', 'id = "customer"\nexact_ids = true'))
+    assert len(round_marks(exact, "tables")) == 2
+
+
+def test_a_campaign_of_a_spec_made_in_python_opens_again(tmp_path):
+    """Also where it was stored with all its defaults, as 0.1.0 did."""
+    spec = parse_spec(SPEC)
+    for number, text in enumerate([spec.stated(), spec.model_dump_json(), STATED]):
+        made = Campaign.create(spec, tmp_path / f"{number}.db")
+        with made.store.transaction() as connection:
+            records.write_meta(connection, "spec", text)
+        made.close()
+        opened = Campaign.open(tmp_path / f"{number}.db")
+        assert opened.spec == spec
+        opened.close()

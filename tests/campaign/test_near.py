@@ -13,7 +13,7 @@ from cobed.campaign.near import id_key, near, plain, spellings
 from cobed.campaign.records import Assignment, Round
 from cobed.campaign.spec import parse_spec
 from cobed.campaign.tables import read_table
-from cobed.errors import CobedError, SpecError, TableError
+from cobed.errors import CampaignError, CobedError, SpecError, TableError
 
 SPEC = """name = "spring"
 [units]
@@ -253,3 +253,16 @@ def test_a_constant_first_column_gives_a_scale_that_means_something(values):
     assert (mean, deviation) == (pytest.approx(values[0]), 1.0)
     (found,) = check_tables(spec, [table])
     assert "in every row" in found.warnings[0]
+
+
+def test_a_unit_that_is_nearly_one_of_the_round_is_told_when_it_is_pinned_rejected_or_withdrawn(campaign):
+    for act in (
+        lambda unit: campaign.pin({unit: "none"}),
+        lambda unit: campaign.reject([unit]),
+        lambda unit: campaign.withdraw([unit]),
+    ):
+        with pytest.raises(CampaignError, match=r"Unit '1' is .*\. Did you mean '001'\?"):
+            act("1")
+        with pytest.raises(CampaignError, match=r"Unit 'nobody' is") as error:
+            act("nobody")
+        assert "Did you mean" not in str(error.value)

@@ -1,13 +1,16 @@
 """campaign.toml: what is read, and what is said about what cannot be."""
 
 import contextlib
+import re
 import string
 import tomllib
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from cobed.campaign.fields import table
 from cobed.campaign.spec import CampaignSpec, parse_spec, read_spec
 from cobed.campaign.template import template
 from cobed.campaign.toml import find_line
@@ -128,6 +131,24 @@ def test_a_missing_file_is_told_what_to_do(tmp_path):
 
 def test_the_template_is_a_valid_spec():
     assert parse_spec(template("spring")).action.options == ("A", "B")
+
+
+def test_every_key_of_the_template_is_valid_where_it_is_no_comment_any_more():
+    """All but [model] and the other way to say what the actions are, which exclude others."""
+    text = template("spring").replace("# [", "[")
+    keys = re.sub(r"(?m)^# (\w+ = (?!\.\.\.))", r"\1", text)
+    for excluded in (r"numbers = .*", r"spread = .*", r"\[model\]\n(?s:.*?)(?=\n\[prior\])"):
+        keys, count = re.subn(rf"(?m)^{excluded}", "", keys)
+        assert count == 1
+    spec = parse_spec(keys)
+    assert spec.constraints.at_most == {"B": 100}
+    assert spec.constraints.forbid[0].column == "segment"
+    assert spec.prior.interaction == 0.25
+
+
+def test_the_documentation_has_every_field_as_it_is_defined():
+    documented = (Path(__file__).parents[2] / "docs" / "campaign.md").read_text()
+    assert table() in documented, "python -m cobed.campaign.fields prints the table for docs/campaign.md"
 
 
 def test_the_line_of_a_key_is_found_in_dotted_and_quoted_keys():

@@ -35,7 +35,3 @@ class Weekday(Column):
     def problem_of_values(self, column, values, fitted=None):
         odd = [value for value in values if value not in DAYS]
         return f"names {odd[0]!r}, which is no day; allowed: {', '.join(DAYS)}" if odd else None
-
-    def holds(self, encoded, fitted, values):
-        days = np.rint(np.arctan2(encoded[:, 1], encoded[:, 0]) * len(DAYS) / (2 * np.pi)) % len(DAYS)
-        return np.isin(days, [DAYS.index(value) for value in values])

@@ -1,12 +1,18 @@
 """The report of a campaign, at every stage of it."""
 
+import importlib
+import sys
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
 from cobed.campaign import records as kept
 from cobed.campaign.campaign import Campaign
 from cobed.errors import StorageError
-from cobed.report.campaign import outcomes_by_action, write_report
+from cobed.report.campaign import write_report
+from cobed.report.cards import base, cards
+from cobed.report.cards.outcomes import outcomes_by_action
 
 SPEC = """name = "spring <b>"
 [units]
@@ -51,6 +57,7 @@ def test_the_page_tells_what_was_tried_learned_and_deployed(tmp_path, action, ef
     empty = write_report(campaign, tmp_path / "empty.html").read_text()
     assert "No unit has been assigned yet" in empty
     assert "spring &lt;b&gt;" in empty
+    assert "No outcome has come back yet" in empty
     campaign.add_outcomes(HISTORY)
     before = write_report(campaign, tmp_path / "before.html").read_text()
     assert "Nothing has been deployed yet" in before
@@ -76,4 +83,16 @@ def test_outcomes_are_averaged_by_action(tmp_path):
     # 40 and 50 four times each: deviation sqrt(200 / 7), by the root of 8.
     assert table["average amount"].tolist() == ["45", "60"]
     assert table["standard error"].tolist() == ["1.9", "0"]
+    campaign.close()
+
+
+def test_a_card_of_another_package_comes_after_those_of_the_page(tmp_path, monkeypatch):
+    monkeypatch.setattr(base._CARDS, "_parts", dict(base._CARDS._parts))
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "outside")
+    monkeypatch.delitem(sys.modules, "longest_wait", raising=False)
+    importlib.import_module("longest_wait")
+    assert [card.name for card in cards()] == ["warnings", "tried", "outcomes", "learned", "deployed", "longest wait"]
+    campaign = begin(tmp_path, 'options = ["none", "mail"]')
+    page = write_report(campaign, tmp_path / "report.html").read_text()
+    assert page.index("What to deploy where") < page.index("Who is still awaited") < page.index("No round yet.")
     campaign.close()

@@ -19,6 +19,7 @@ from cobed.campaign.encoding import (
     rows_of,
 )
 from cobed.campaign.ids import check_known
+from cobed.campaign.marks import round_marks
 from cobed.campaign.observe import (
     UNFIT,
     Receipt,
@@ -61,7 +62,7 @@ class Campaign:
     def create(cls, spec: str | Path | CampaignSpec, store: str | Path | None = None) -> "Campaign":
         """A new campaign from a campaign.toml. By default it is kept in campaign.db beside it."""
         if isinstance(spec, CampaignSpec):
-            read, text, directory = spec, spec.model_dump_json(), Path.cwd()
+            read, text, directory = spec, spec.stated(), Path.cwd()
         else:
             read, text = read_spec(spec)
             directory = Path(spec).resolve().parent
@@ -126,11 +127,11 @@ class Campaign:
                 f"Experiment on a random part of them: cobed design --take {self.spec.max_units}. Deploy takes any number."
             )
         # The same units, targets and wishes: the same round.
-        mark = spec_hash(part.hash + aims.hash + self.spec.model_dump_json())
-        if chosen.states and not chosen.is_stale and chosen.rounds[-1].units_hash == mark:
+        marks = round_marks(self.spec, part.hash + aims.hash)
+        if chosen.states and not chosen.is_stale and chosen.rounds[-1].units_hash in marks:
             rows = [chosen.states[unit] for unit in part.ids(self.spec.units.id)]
         else:
-            rows = self._design(chosen, aims, mark, budget, progress)
+            rows = self._design(chosen, aims, marks[0], budget, progress)
         return part.with_columns(action_columns(self.spec, [row.action for row in rows]))
 
     def _design(

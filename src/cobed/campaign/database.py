@@ -16,12 +16,12 @@ from sqlalchemy.exc import ArgumentError
 
 from cobed.campaign import schema
 from cobed.errors import StorageError
+from cobed.storage import HIDDEN, printable
 
 BUSY_SECONDS = 60
 ALLOWED = "Allowed: a file name, sqlite:///FILE, or postgresql://USER@HOST/DATABASE."
 DRIVERS = ("sqlite", "sqlite+pysqlite", "postgresql", "postgresql+psycopg")
 DAMAGED = "The store is damaged, or another program has changed it. Restore it from a copy."
-HIDDEN = "***"
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -53,12 +53,6 @@ class Location:
     def writable(self) -> bool:
         """Whether the file may be written, and files beside it, as SQLite needs. A server is asked by its store."""
         return self.path is None or (os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK))
-
-
-def printable(location: object) -> str:
-    """A location as messages may show it, also one that is no URL at all: what could be a password is hidden."""
-    text = re.sub(r"(://[^:/@]*):.*@", rf"\1:{HIDDEN}@", str(location))
-    return re.sub(r"((?:^|[?&;\s])\w*pass\w*=)[^&;\s]*", rf"\1{HIDDEN}", text, flags=re.IGNORECASE)
 
 
 def locate(location: str | Path) -> Location:

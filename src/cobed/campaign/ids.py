@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import Connection
 
 from cobed.campaign import records as kept
-from cobed.campaign.near import id_key, spellings
+from cobed.campaign.near import id_key, near, spellings
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.tables import Table
 from cobed.errors import TableError
@@ -28,6 +28,12 @@ def near_ids(units: Collection[str], known: Collection[str]) -> dict[str, str]:
     exact = set(known)
     keys = {id_key(unit): unit for unit in sorted(exact, reverse=True)}
     return {unit: keys[key] for unit in units if unit not in exact and (key := id_key(unit)) in keys}
+
+
+def likely_id(unit: str, known: Collection[str]) -> str:
+    """' Did you mean ...?', or nothing where no known unit has such an id."""
+    found = near_ids([unit], known).get(unit) or near(unit, sorted(known))
+    return "" if found is None else f" Did you mean {found!r}?"
 
 
 def check_new(spec: CampaignSpec, table: Table, ids: Sequence[str], near: dict[str, str], known: str) -> None:

@@ -18,7 +18,7 @@ from cobed.campaign.encoding import (
     read_outcomes,
     rows_of,
 )
-from cobed.campaign.ids import check_known
+from cobed.campaign.ids import check_known, likely_id
 from cobed.campaign.records import Assignment, Outcome, Planned, Round
 from cobed.campaign.scaling import constant_columns, far_columns
 from cobed.campaign.spec import CampaignSpec
@@ -210,7 +210,10 @@ def withdraw_units(store: Store, units: Sequence[str], round: int | None = None)
             found = planned.get(unit)
             if found is None:
                 where = "no round" if round is None else f"not in round {round}"
-                raise CampaignError(f"Unit {unit!r} is {'in ' if round is None else ''}{where}. Nothing was withdrawn.")
+                likely = likely_id(unit, kept.known_units(connection, None))
+                raise CampaignError(
+                    f"Unit {unit!r} is {'in ' if round is None else ''}{where}.{likely} Nothing was withdrawn."
+                )
             number, row, outcome = found[-1]
             if outcome is None:
                 others = [place.round for place in found if place.outcome is not None]

@@ -7,6 +7,7 @@ import pandas as pd
 
 from cobed.campaign import records as kept
 from cobed.campaign.encoding import read_actions
+from cobed.campaign.ids import likely_id
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.store import Store
 from cobed.campaign.tables import Complaints, read_table
@@ -25,7 +26,8 @@ def mark_units(store: Store, spec: CampaignSpec, pins: Mapping[str, Any], reject
         found = {place.row.unit: place for place in kept.read_units(connection, [*actions, *refused], last.id)}
         for unit in [*actions, *refused]:
             if unit not in found:
-                raise CampaignError(f"Unit {unit!r} is not in round {last.id}, the last one.")
+                likely = likely_id(unit, {row.unit for row in kept.read_assignments(connection, last.id)})
+                raise CampaignError(f"Unit {unit!r} is not in round {last.id}, the last one.{likely}")
             if found[unit].outcome is not None:
                 raise CampaignError(f"Unit {unit!r} has an outcome already; what it got cannot be changed.")
         changed = [found[unit].row._replace(action=action, state="pinned") for unit, action in actions.items()]

@@ -326,7 +326,7 @@ def _fingerprint(spec: CampaignSpec, known: Known, *rest: Any) -> str:
     """What the numbers of a plan depend on: also the code of a program, which the spec only names."""
     data = known.data
     outcomes = None if data is None else (data.contexts, data.actions, data.outcomes)
-    return joined(parts_of(spec=spec.model_dump_json(), model=known.model, outcomes=outcomes, rest=rest))
+    return joined(parts_of(spec=spec.stated(), model=known.model, outcomes=outcomes, rest=rest))
 
 
 def _read(path: Path | None, mark: str) -> dict[int, Size]:

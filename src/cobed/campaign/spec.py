@@ -58,7 +58,9 @@ class ActionSpec(_Section):
     column: Name = Field("action", description="The column for the chosen option, in tables that go out and come in.")
     options: tuple[Name, ...] | None = Field(None, description="Names of the options, at least two.")
     numbers: dict[Name, NumberSpec] | None = Field(
-        None, description="Numbers to choose, each with low and high. Each has its own column, called like it."
+        None,
+        description="In the place of options: numbers to choose, each with low and high, and its own column, called like it.",
+        examples=["{ price = { low = 5.0, high = 20.0 } }"],
     )
 
     @model_validator(mode="after")
@@ -85,10 +87,17 @@ class OutcomeSpec(_Section):
         description="The law of the outcome: " + ", ".join(f"{law.name} ({law.describes})" for law in laws()) + "."
     )
     typical: Finite | None = Field(
-        None, description="What you expect of an average unit. Needed for normal; else 0.5 (bernoulli), 1 (poisson)."
+        None,
+        description="What you expect of an average unit. By default "
+        + ", ".join(f"{law.default_typical:g} ({law.name})" for law in laws() if law.default_typical is not None)
+        + "; needed for others.",
     )
     spread: Positive | None = Field(
-        None, description="Standard deviation of outcomes between units that get the same action. normal only."
+        None,
+        description="Standard deviation of outcomes between units that get the same action. For "
+        + " and ".join(law.name for law in laws() if law.has_scale)
+        + " outcomes only.",
+        examples=["1.0"],
     )
 
     @field_validator("likelihood")
@@ -128,15 +137,15 @@ class PriorSpec(_Section):
     For binary outcomes and counts these are changes around `outcome.typical`.
     """
 
-    baseline: Positive | None = Field(None, description="Of the average outcome around typical.")
+    baseline: Positive | None = Field(None, description="Of the average outcome around typical.", examples=["1.0"])
     context: Positive | None = Field(
-        None, description="Of the effect of one deviation, or one level, of a context column."
+        None, description="Of the effect of one deviation, or one level, of a context column.", examples=["0.5"]
     )
     action: Positive | None = Field(
-        None, description="Of the effect of an option, or of a number from its middle to a bound."
+        None, description="Of the effect of an option, or of a number from its middle to a bound.", examples=["0.5"]
     )
     interaction: Positive | None = Field(
-        None, description="Of how much an action's effect changes with a context column."
+        None, description="Of how much an action's effect changes with a context column.", examples=["0.25"]
     )
 
 
@@ -152,6 +161,7 @@ class ModelSpec(_Section):
         None,
         description="A NumPyro program 'module:function' in the place of the family, called with (contexts, actions) as "
         "encoded by the campaign.",
+        examples=['"module:function"'],
     )
     kernel: Literal["matern", "rbf"] = Field(
         "matern", description="gp: matern (twice differentiable) or rbf (endlessly smooth)."
@@ -160,10 +170,12 @@ class ModelSpec(_Section):
         {},
         description="gp: by context column, number, or the action's column, over what distance outcomes stay alike: in "
         "deviations of a numeric column, halves of a number's range; two levels, or options, are 1.4 apart.",
+        examples=["{ <column> = 2.0 }"],
     )
     deviation: Positive | None = Field(
         None,
         description="gp: how far expected outcomes may be from typical, one standard deviation. By default spread.",
+        examples=["1.0"],
     )
     fit: Annotated[bool, Field(strict=True)] = Field(
         False, description="gp: take the lengths, deviation and noise that make the outcomes so far likeliest."
@@ -194,24 +206,30 @@ class DesignSpec(_Section):
 class ForbidSpec(_Section):
     """[[constraints.forbid]]: an option that some units must not get."""
 
-    action: Name = Field(description="The option.")
-    column: Name = Field(description="A context column whose values have names: a categorical or binary one.")
-    values: tuple[Name, ...] = Field(description="Units with these values do not get the option.", min_length=1)
+    action: Name = Field(description="The option.", examples=['"<second>"'])
+    column: Name = Field(
+        description="A context column whose values have names: a categorical or binary one.", examples=['"segment"']
+    )
+    values: tuple[Name, ...] = Field(
+        description="Units with these values do not get the option.", min_length=1, examples=['["..."]']
+    )
 
 
 class ConstraintsSpec(_Section):
     """[constraints]: what the assignment of a whole round must satisfy. forbid also holds in deployment."""
 
     at_least: dict[Name, Annotated[int, Field(ge=0, strict=True)]] = Field(
-        {}, description="Smallest number of units, by option."
+        {}, description="Smallest number of units, by option.", examples=["{ <first> = 20 }"]
     )
     at_most: dict[Name, Annotated[int, Field(ge=0, strict=True)]] = Field(
-        {}, description="Largest number of units, by option."
+        {}, description="Largest number of units, by option.", examples=["{ <second> = 100 }"]
     )
     cost: dict[Name, Finite] = Field(
-        {}, description="Cost of one unit, by option; by number, cost of one of it. Others cost 0."
+        {},
+        description="Cost of one unit, by option; by number, cost of one of it. Others cost 0.",
+        examples=["{ <second> = 1.5 }"],
     )
-    max_cost: Finite | None = Field(None, description="The whole round costs at most this.")
+    max_cost: Finite | None = Field(None, description="The whole round costs at most this.", examples=["200.0"])
     forbid: tuple[ForbidSpec, ...] = Field((), description="Options that some units must not get.")
 
 
@@ -262,6 +280,10 @@ class CampaignSpec(_Section):
         """Every column of a table that the spec names."""
         return [self.units.id, *self.context, *self.action.columns, self.outcome.column]
 
+    def stated(self) -> str:
+        """What the spec says beyond the defaults, as JSON."""
+        return self.model_dump_json(exclude_defaults=True)
+
     @property
     def max_units(self) -> int:
         """How many units a round can have. They are designed jointly: what that takes depends on the model."""
@@ -277,7 +299,8 @@ class CampaignSpec(_Section):
     def _check_family(self) -> None:
         model = self.model
         if model.program is not None or model.family == "linear":
-            given = [name for name in ("kernel", "lengths", "deviation", "fit") if name in model.model_fields_set]
+            stated = model.model_dump(exclude_defaults=True)
+            given = [name for name in ("kernel", "lengths", "deviation", "fit") if name in stated]
             if given:
                 raise ValueError(f'model.{given[0]} belongs to family = "gp", and this model is another')
             return
@@ -286,7 +309,7 @@ class CampaignSpec(_Section):
                 f'model.family "gp" has normal outcomes only, and outcome.likelihood is {self.outcome.likelihood}; '
                 'use family = "linear", or a program of your own'
             )
-        if self.prior.model_fields_set:
+        if self.prior.model_dump(exclude_defaults=True):
             raise ValueError(
                 '[prior] belongs to the linear family; family = "gp" has model.deviation and model.lengths'
             )

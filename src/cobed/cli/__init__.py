@@ -1,17 +1,21 @@
 """The command line. Thin: parse, call, print. JAX is loaded by the commands that need it."""
 
 import io
-import re
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.rich_utils import rich_format_error
 
 from cobed import __version__
 from cobed.cli import campaign
 from cobed.cli.options import output
 from cobed.errors import CobedError
+from cobed.storage import printable
+
+# Of every mistake in a command line; typer does not export it.
+UsageError: type[typer.BadParameter] = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -92,10 +96,16 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except UsageError as error:
+        # What was typed comes back in the message, and so does a URL that was given where something else is expected.
+        error.message = printable(error.message)
+        rich_format_error(error)
+        sys.exit(error.exit_code)
+    except typer.Abort:
+        sys.exit("cobed: stopped.")
     except (CobedError, OSError) as error:
-        # A URL given where a file is expected comes back in the message.
-        sys.exit("cobed: " + re.sub(r"(:/{1,2}[^\s:/@]*):[^\s@]*@", r"\1:***@", str(error)))
+        sys.exit("cobed: " + printable(error))
     except ModuleNotFoundError as error:
         if error.name not in ("pydantic", "pyarrow", "sqlalchemy"):
             raise

@@ -19,6 +19,7 @@ from cobed.cli.options import (
     place_of,
     read_given,
     rejected_beside,
+    say,
     warn,
 )
 from cobed.errors import CampaignError, CobedError
@@ -56,9 +57,9 @@ def init(
         try:
             parse_spec(text, spec.name)
         except CobedError as error:
-            print(f"To be corrected by hand:\n{error}\n")
+            say(f"To be corrected by hand:\n{error}\n")
     write_output(spec, lambda file: file.write(text.encode()))
-    print(f"Wrote {spec}. Edit it, then: cobed check --spec {spec} YOUR_TABLE.csv")
+    say(f"Wrote {spec}. Edit it, then: cobed check --spec {spec} YOUR_TABLE.csv")
 
 
 @app.command()
@@ -76,12 +77,12 @@ def check(
 
     read, _ = read_spec(spec)
     actions = ", ".join(read.action.options or read.action.numbers or ())
-    print(
+    say(
         f"{spec.name}: fine. {len(read.context)} context column(s); actions: {actions}; {read.outcome.likelihood} outcome."
     )
     begun = open_campaign(spec, store, reading=True) if holds_campaign(place_of(spec, store)) else None
     for finding in check_tables(read, [read_given(path) for path in tables or []], begun):
-        print(f"{finding.table}: {finding.sentence}")
+        say(f"{finding.table}: {finding.sentence}")
         warn(finding.warnings)
 
 
@@ -129,10 +130,10 @@ def plan(
         )  # fmt: skip
     except KeyboardInterrupt:
         sys.exit(f"cobed: stopped. The sizes that are done are kept in {kept}; the same command goes on from there.")
-    print(plan_table(found).to_string(index=False))
-    print("\n".join(found.sentences()))
+    say(plan_table(found).to_string(index=False))
+    say("\n".join(found.sentences()))
     warn([*far_warnings(read, begun, [rows, aims]), *found.warnings])
-    print(f"Plan: {write_plan(read, found, out).resolve()}")
+    say(f"Plan: {write_plan(read, found, out).resolve()}")
 
 
 @app.command()
@@ -180,10 +181,10 @@ def design(
     write_table(frame, out)
     known = any((r.id, r.version) == (last.id, last.version) for r in before)
     what = "as designed before" if known else "designed anew" if last.version > 1 else "designed"
-    print(f"Round {last.id}, {what}: {len(frame)} units in {out}.")
+    say(f"Round {last.id}, {what}: {len(frame)} units in {out}.")
     if campaign.spec.action.options is not None:
         counts = Counter(frame[campaign.spec.action.column])
-        print("Units by action: " + ", ".join(f"{name} {counts[name]}" for name in campaign.spec.action.options))
+        say("Units by action: " + ", ".join(f"{name} {counts[name]}" for name in campaign.spec.action.options))
     value, error, unit = last.summary.get("score") or (0.0, 0.0, "")
     if value > 0:
         amount = f"{value:.3g} ± {error:.2g}" if error else f"{value:.3g}"
@@ -194,9 +195,9 @@ def design(
         )
         field = last.summary.get("field", 0)
         others = f", with those of {field:,} unit(s) that other rounds still wait for," if field else ""
-        print(f"The outcomes{others} should {promise}. {last.summary['reason']}")
+        say(f"The outcomes{others} should {promise}. {last.summary['reason']}")
     warn(last.summary.get("warnings", []))
-    print(f"Next: fill in the column {campaign.spec.outcome.column!r}, then: cobed observe {out}")
+    say(f"Next: fill in the column {campaign.spec.outcome.column!r}, then: cobed observe {out}")
 
 
 @app.command()
@@ -210,10 +211,10 @@ def observe(
     table = read_given(outcomes)
     campaign = open_campaign(spec, store, create=True)
     receipt = campaign.add_outcomes(table, round=round)
-    print(receipt)
+    say(receipt)
     warn(receipt.warnings)
     status = campaign.status()
-    print(f"{status.num_outcomes} outcome(s) in all, {status.num_waiting} awaited.")
+    say(f"{status.num_outcomes} outcome(s) in all, {status.num_waiting} awaited.")
 
 
 @app.command()
@@ -252,19 +253,19 @@ def deploy(
     summary = campaign.deployed or {}
     if campaign.store.reading_only:
         warn([f"{campaign.store.label} can be read but not written: this deployment is not recorded in it."])
-    print(f"{len(frame):,} units in {out}.")
+    say(f"{len(frame):,} units in {out}.")
     if "counts" in summary:
-        print("Units by action: " + ", ".join(f"{name} {count:,}" for name, count in summary["counts"].items()))
+        say("Units by action: " + ", ".join(f"{name} {count:,}" for name, count in summary["counts"].items()))
     column = campaign.spec.outcome.column
-    print(f"Expected {column} a unit: {_interval(summary['value'])} (90% interval).")
-    print(f"Gain over {summary['single']!r} for all: {_interval(summary['over_single'])}.")
-    print(f"Gain over actions at random: {_interval(summary['over_random'])}.")
-    print(f"The action is the best one with probability {summary['p_best']:.0%}, averaged over units.")
+    say(f"Expected {column} a unit: {_interval(summary['value'])} (90% interval).")
+    say(f"Gain over {summary['single']!r} for all: {_interval(summary['over_single'])}.")
+    say(f"Gain over actions at random: {_interval(summary['over_random'])}.")
+    say(f"The action is the best one with probability {summary['p_best']:.0%}, averaged over units.")
     warn([*summary.get("warnings", []), *posterior.warnings])
     if len(bad):
         cells = ", ".join(f"{name} {count:,}" for name, count in bad.attrs["cells"].items())
         row, reason = bad.iloc[0, -2:]
-        print(
+        say(
             f"cobed: {len(bad):,} of {len(bad) + len(frame):,} rows could not be used and are in {rejected}, each with the "
             f"reason. Bad cells by column: {cells}. The first, row {row}: {reason}",
             file=sys.stderr,
@@ -283,7 +284,7 @@ def report(
     from cobed.report.campaign import write_report
 
     check_outputs([out], spec, store, {}, tables=False)
-    print(f"Report: {write_report(open_campaign(spec, store, reading=True), out).resolve()}")
+    say(f"Report: {write_report(open_campaign(spec, store, reading=True), out).resolve()}")
 
 
 @app.command()
@@ -298,9 +299,9 @@ def withdraw(
 ) -> None:
     """Take back outcomes: of single units, or all that one table brought. What was told stays in the history."""
     campaign = open_campaign(spec, store)
-    print(campaign.withdraw(units or [], round=round, upload=upload))
+    say(campaign.withdraw(units or [], round=round, upload=upload))
     status = campaign.status()
-    print(f"{status.num_outcomes} outcome(s) in all, {status.num_waiting} awaited.")
+    say(f"{status.num_outcomes} outcome(s) in all, {status.num_waiting} awaited.")
 
 
 @app.command()
@@ -316,15 +317,15 @@ def status(
 
     campaign = open_campaign(spec, store, reading=True)
     found = campaign.status()
-    print(
+    say(
         f"{found.name}: {found.num_outcomes} outcome(s), {found.num_waiting} awaited, {found.num_policies} deployment(s)."
     )
-    print(found.rounds.to_string(index=False) if len(found.rounds) else "No round yet.")
+    say(found.rounds.to_string(index=False) if len(found.rounds) else "No round yet.")
     if exposed := readable_by_others(campaign.store.location):
         warn([exposed])
     if uploads:
         table = campaign.uploads().fillna("")
-        print(table.to_string(index=False) if len(table) else "No upload yet.")
+        say(table.to_string(index=False) if len(table) else "No upload yet.")
 
 
 @app.command()
@@ -340,7 +341,7 @@ def export(
 
     check_outputs([out], spec, store, {})
     frame = open_campaign(spec, store, reading=True).export()
-    print(f"{len(frame)} row(s) in {write_table(frame, out)}.")
+    say(f"{len(frame)} row(s) in {write_table(frame, out)}.")
 
 
 def _pair(text: str, campaign: "Campaign") -> tuple[str, object]:

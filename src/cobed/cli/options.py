@@ -4,11 +4,12 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from cobed.errors import StorageError
+from cobed.storage import printable
 
 if TYPE_CHECKING:
     from cobed.campaign.campaign import Campaign
@@ -82,7 +83,7 @@ def read_given(path: Path) -> "Table":
 
     table = read_table(path)
     for note in table.notes:
-        print(f"Note: {note}", file=sys.stderr)
+        say(f"Note: {note}", file=sys.stderr)
     return table
 
 
@@ -93,7 +94,6 @@ def place_of(spec: Path, store: str | None) -> str | Path:
 def open_campaign(spec: Path, store: str | None, *, create: bool = False, reading: bool = False) -> "Campaign":
     """The campaign of a spec, with the spec as it is now; begun where there is none and `create` allows it."""
     from cobed.campaign.campaign import Campaign
-    from cobed.campaign.database import printable
     from cobed.campaign.store import holds_campaign
 
     place = place_of(spec, store)
@@ -111,6 +111,11 @@ def open_campaign(spec: Path, store: str | None, *, create: bool = False, readin
     return Campaign.open(place, spec, reading=reading)
 
 
+def say(text: object, file: TextIO | None = None) -> None:
+    """Print a line; a URL that was given in the place of a file's name is shown without its password."""
+    print(printable(text), file=file)
+
+
 def warn(warnings: "list[str] | tuple[str, ...]") -> None:
     for warning in warnings:
-        print(f"Warning: {warning}")
+        say(f"Warning: {warning}")

@@ -30,7 +30,7 @@ class Column(BaseModel, abc.ABC):
     name: ClassVar[str]  # in campaign.toml
     describes: ClassVar[str]  # for people
     is_number: ClassVar[bool] = False  # whether cells lie on a line, such as the axis of a figure
-    has_names: ClassVar[bool] = False  # whether rules can name its values; then `holds` is defined
+    has_names: ClassVar[bool] = False  # whether rules can name its values
 
     type: str = Field(description="The kind of the column.")
 
@@ -69,9 +69,9 @@ class Column(BaseModel, abc.ABC):
         """Why a rule cannot name these values, before the first table or with what was fitted to it; None where it can."""
         return None
 
-    def holds(self, encoded: np.ndarray, fitted: Any, values: Sequence[str]) -> np.ndarray:
-        """Which rows, encoded as (N, W), have one of these values, (N,)."""
-        raise NotImplementedError
+    def holds(self, cells: Sequence[Any], values: Sequence[str]) -> np.ndarray:
+        """Which of the stored cells are one of these values, (N,)."""
+        return np.array([cell in values for cell in cells], bool)
 
     # What a person should look at, each a sentence.
 

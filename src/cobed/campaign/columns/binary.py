@@ -33,5 +33,5 @@ class Binary(Column):
         odd = [value for value in values if value.lower() not in (*YES, *NO)]
         return f"names {odd[0]!r} for the binary column {column!r}; allowed: yes or no, 1 or 0" if odd else None
 
-    def holds(self, encoded, fitted, values):
-        return np.isin(encoded[:, 0], [float(value.lower() in YES) for value in values])
+    def holds(self, cells, values):
+        return np.isin(cells, [float(value.lower() in YES) for value in values])

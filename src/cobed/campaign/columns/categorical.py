@@ -84,9 +84,6 @@ class Categorical(Column):
                     )
         return None
 
-    def holds(self, encoded, fitted, values):
-        return np.isin(np.argmax(encoded, axis=1), [place for place, level in enumerate(fitted) if level in values])
-
     def unused(self, column, fitted, values):
         absent = [repr(value) for value in values if value not in fitted]
         if not absent:
