@@ -6,6 +6,7 @@ A greedy choice that has no regard for which actions are good. In double precisi
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,10 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from cobed.compilation import lean_jit
 from cobed.designers.baselines import AbstractBaseline
 from cobed.designers.local_penalisation import require_moments
 from cobed.errors import ProblemError
-from cobed.types import Float
+from cobed.types import Array, Float
 
 # Targets times actions: the covariance of their rewards is factorised.
 MAX_POINTS = 8_000
@@ -94,12 +96,15 @@ def _pairs(contexts: np.ndarray, actions: np.ndarray) -> Float[np.ndarray, "CJ X
     return np.concatenate([left, right], axis=1).astype(np.float64)
 
 
-def _in_double_precision(model) -> Covariance:
-    compiled = eqx.filter_jit(lambda model, points, others: model.covariance(points, others))
+@lean_jit
+def _covariance(model: Any, points: Float[Array, "N X"], others: Float[Array, "M X"]) -> Float[Array, "N M"]:
+    return model.covariance(points, others)
 
+
+def _in_double_precision(model) -> Covariance:
     def covariance(points: np.ndarray, others: np.ndarray) -> np.ndarray:
         with jax.enable_x64(True):
-            return np.asarray(compiled(model, jnp.asarray(points), jnp.asarray(others)))
+            return np.asarray(_covariance(model, jnp.asarray(points), jnp.asarray(others)))
 
     return covariance
 

@@ -5,7 +5,7 @@ one compiled call. A model whose outcomes cannot be differentiated in the action
 its designs are searched in another way (`cobed.models.gradient`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from cobed.compilation import QUICK, quick_jit
+from cobed.compilation import quick_jit
 from cobed.errors import ModelError
 from cobed.models.base import AbstractGaussianModel, AbstractLikelihoodModel, AbstractModel, HasBestAction
 from cobed.models.gradient import (
@@ -98,21 +98,16 @@ def _probe_all(model: AbstractModel, rows: Float[Array, "R C"]) -> tuple[Probe, 
     # Noise that is added to the mean is the same for all actions.
     num_noises = FEW_NOISES if isinstance(model, AbstractGaussianModel) else NUM_NOISES
 
-    def compiled(slopes: bool) -> Callable[[int], Probe]:
-        probe = jax.jit(
-            jax.vmap(lambda *draw: _probe(model, rows, pool, slopes, *draw)),
-            compiler_options=QUICK,
-        )
-        return lambda number: probe(_noise(jr.key(number), num_noises), *draws)
+    def run(slopes: bool, number: int) -> Probe:
+        return _probes(model, rows, pool, slopes, _noise(jr.key(number), num_noises), draws)
 
     try:
-        run = compiled(True)
-        return run(0), lambda number: run(number).walks, None
+        return run(True, 0), lambda number: run(True, number).walks, None
     except Exception as error:  # a loop, a call of other code: whatever JAX has no derivative for
         if model.action_space.continuous:
             # The best of all numbers is searched with derivatives of the mean reward.
             raise
-        probe = compiled(False)(0)
+        probe = run(False, 0)
         summary = str(error).strip().split("\n")[0]
         reason = f"JAX cannot differentiate them in the action ({type(error).__name__}: {summary})."
         return probe, lambda number: probe.walks, reason
@@ -132,6 +127,19 @@ def _inputs(space: AbstractSpace, key: Key[Array, ""]) -> tuple[Array, Array, Ar
 @quick_jit
 def _noise(key: Key[Array, ""], num_noises: int) -> Noise:
     return draw_noise(key, NUM_DRAWS, num_noises, len(range(0, NUM_ROWS, 2)))
+
+
+# The model is an argument, so that models that differ in their numbers alone, or are checked again, share the program.
+@quick_jit
+def _probes(
+    model: AbstractModel,
+    rows: Float[Array, "R C"],
+    pool: Float[Array, "J A"],
+    slopes: bool,
+    noise: Noise,
+    draws: Sequence[Array],
+) -> Probe:
+    return jax.vmap(lambda noise, *draw: _probe(model, rows, pool, slopes, noise, *draw))(noise, *draws)
 
 
 def _probe(
@@ -322,7 +330,8 @@ def _find_gap(
     return None
 
 
-def _changes(model: AbstractModel, rows: Float[Array, "R C"], entries: Bool[Array, " A"]) -> bool:
+@quick_jit
+def _changes(model: AbstractModel, rows: Float[Array, "R C"], entries: Bool[Array, " A"]) -> Bool[Array, ""]:
     """Whether outcomes or mean rewards change where only these entries of the action do, the noise as it was."""
 
     def differs(key):
@@ -336,7 +345,7 @@ def _changes(model: AbstractModel, rows: Float[Array, "R C"], entries: Bool[Arra
 
         return jnp.any(play(first) != play(jnp.where(entries, second, first)))
 
-    return bool(jnp.any(jax.jit(jax.vmap(differs), compiler_options=QUICK)(jr.split(jr.key(1), NUM_DRAWS))))
+    return jnp.any(jax.vmap(differs)(jr.split(jr.key(1), NUM_DRAWS)))
 
 
 def _parts(space: AbstractSpace) -> list[tuple[str, AbstractSpace, slice]]:

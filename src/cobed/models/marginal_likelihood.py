@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import minimize
 
+from cobed.compilation import lean_jit
 from cobed.errors import ModelError
 from cobed.models.kernels import AbstractKernel
 from cobed.types import Array, Float
@@ -51,10 +52,9 @@ def maximise_likelihood(
     with jax.enable_x64(True):
         data = (jnp.asarray(points), jnp.asarray(residuals))
         noise = None if fixed_noise is None else jnp.asarray(fixed_noise)
-        loss = jax.jit(jax.value_and_grad(lambda theta: _loss(theta, kernel, *data, noise)))
 
         def evaluate(theta: np.ndarray) -> tuple[float, np.ndarray]:
-            value, slope = loss(jnp.asarray(theta))
+            value, slope = _loss_and_slope(jnp.asarray(theta), kernel, *data, noise)
             return float(value), np.nan_to_num(np.asarray(slope))
 
         ends = [
@@ -101,6 +101,9 @@ def _loss(
     white = jax.scipy.linalg.solve_triangular(factor, residuals, lower=True)
     loss = 0.5 * white @ white + jnp.sum(jnp.log(jnp.diagonal(factor))) + 0.5 * len(residuals) * jnp.log(2 * jnp.pi)
     return jnp.where(jnp.isfinite(loss), loss, 1e10)
+
+
+_loss_and_slope = lean_jit(jax.value_and_grad(_loss))
 
 
 def _replace(kernel: AbstractKernel, lengthscale: Any, variance: Any) -> AbstractKernel:

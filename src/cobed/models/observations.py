@@ -3,13 +3,15 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
+from cobed.compilation import lean_jit
 from cobed.errors import ModelError, ProblemError
 from cobed.models.kernels import AbstractKernel
 from cobed.tables import read_numbers
-from cobed.types import Float
+from cobed.types import Array, Float
 
 # Solving n equations takes n^3 operations and n^2 numbers: 10 seconds and 100 MB at this many.
 MAX_OBSERVATIONS = 5000
@@ -59,6 +61,11 @@ def read_noise(noise: Any, num_rows: int) -> np.ndarray:
     return np.broadcast_to(values, (num_rows,))
 
 
+@lean_jit
+def _covariance(kernel: AbstractKernel, points: Float[Array, "O X"]) -> Float[Array, "O O"]:
+    return kernel.matrix(points, points)
+
+
 def whiten(kernel: AbstractKernel, points: np.ndarray, noise: np.ndarray) -> Float[np.ndarray, "O O"]:
     """L^-1 with L L^T = K + S in double precision.
 
@@ -67,7 +74,7 @@ def whiten(kernel: AbstractKernel, points: np.ndarray, noise: np.ndarray) -> Flo
     if not len(points):
         return np.zeros((0, 0))
     with jax.enable_x64(True):
-        cov = np.array(jax.jit(lambda kernel, x: kernel.matrix(x, x))(kernel, points.astype(np.float64)))
+        cov = np.array(_covariance(kernel, jnp.asarray(points, jnp.float64)))
     variance, diagonal = float(kernel.variance), np.arange(len(points))
     jitter = FIRST_JITTER
     cov[diagonal, diagonal] += noise**2
