@@ -164,6 +164,17 @@ def test_no_module_opens_a_connection():
     assert not found, "\n" + "\n".join(found)
 
 
+def test_only_the_store_speaks_to_a_database():
+    """The rest of a campaign passes connections on: it asks and writes by the functions of `records`."""
+    found = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in source_files(PACKAGE)
+        for _, target in imports(path, PACKAGE)
+        if target[:1] == ("sqlalchemy",)
+    }
+    assert found == {f"campaign/{name}.py" for name in ("database", "records", "schema", "store")}
+
+
 def test_no_source_file_is_longer_than_a_head_can_hold():
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in source_files(PACKAGE)}
     found = [f"{path.relative_to(PACKAGE)} has {n} lines; split it." for path, n in lengths.items() if n > MAX_LINES]

@@ -21,7 +21,6 @@ from cobed.campaign.encoding import (
 from cobed.campaign.ids import check_known
 from cobed.campaign.marks import round_marks
 from cobed.campaign.observe import (
-    UNFIT,
     Receipt,
     Withdrawal,
     add_outcomes,
@@ -36,7 +35,7 @@ from cobed.campaign.scaling import constant_columns, far_columns, refit
 from cobed.campaign.selection import Selection, read_field, select_units
 from cobed.campaign.spec import CampaignSpec, changed_sections, parse_spec, read_spec, spec_hash
 from cobed.campaign.store import Store
-from cobed.campaign.summary import Status, export_names
+from cobed.campaign.summary import Status, export_table
 from cobed.campaign.tables import Table, read_table
 from cobed.campaign.targets import make_policy, policy_names, split_targets
 from cobed.campaign.writer import RoundWriter
@@ -112,8 +111,8 @@ class Campaign:
         A round on the same units without outcomes is not repeated: the stored one comes back, designed anew where
         `targets`, pins or rejections have changed.
         """
-        table = read_table(units, None if isinstance(units, str | Path) else "units")
-        given = None if targets is None else read_table(targets, None if isinstance(targets, str | Path) else "targets")
+        table = read_table(units, "units")
+        given = None if targets is None else read_table(targets, "targets")
         self._check_free(table, self.spec.action.columns)
         with self.store.reading() as connection:
             check_known(connection, self.spec, table, table.ids(self.spec.units.id).tolist())
@@ -193,8 +192,8 @@ class Campaign:
 
     def refit(self, units: Any, targets: Any = None) -> None:
         """Scale contexts by these tables instead of the first ones; an error once there are outcomes. Then `recommend`."""
-        given = [(units, "units")] if targets is None else [(units, "units"), (targets, "targets")]
-        refit(self.store, self.spec, [read_table(t, None if isinstance(t, str | Path) else name) for t, name in given])
+        tables = [read_table(units, "units"), *([] if targets is None else [read_table(targets, "targets")])]
+        refit(self.store, self.spec, tables)
 
     # What came back.
 
@@ -203,8 +202,7 @@ class Campaign:
 
         Rows of units that no round planned are history: they need their context and action columns too.
         """
-        name = None if isinstance(table, str | Path) else "outcomes"
-        return add_outcomes(self.store, self.spec, read_table(table, name), round)
+        return add_outcomes(self.store, self.spec, read_table(table, "outcomes"), round)
 
     def withdraw(self, units: Iterable[str] = (), *, round: int | None = None, upload: int | None = None) -> Withdrawal:
         """Take back outcomes: of single units, in `round` or the last each is in, which are then awaited again; or all
@@ -241,8 +239,7 @@ class Campaign:
     def _posterior(self, encoding: Encoding) -> "tuple[AbstractModel, Posterior]":
         from cobed.campaign.engine import build_model, learn
 
-        with self.store.reading() as connection:
-            mark = (kept.outcomes_mark(connection), encoding.to_json())
+        mark = (self.store.read(kept.outcomes_mark), encoding.to_json())
         if self._known is None or self._known[0] != mark:
             model = build_model(self.spec, encoding, self.directory)
             self._known = (mark, *learn(self.spec, model, self.data()))
@@ -256,7 +253,7 @@ class Campaign:
         What it is worth is in `deployed`, and recorded in a store that can be written. One row that cannot be used is an
         error; `split` takes such rows out first.
         """
-        table = read_table(targets, None if isinstance(targets, str | Path) else "targets")
+        table = read_table(targets, "targets")
         frame, summary = self.policy(table)
         self.deployed, created = summary, kept.now("microseconds")
         if not self.store.reading_only:
@@ -268,7 +265,7 @@ class Campaign:
 
         An error where no row can be used.
         """
-        table = read_table(targets, None if isinstance(targets, str | Path) else "targets")
+        table = read_table(targets, "targets")
         good, rejected, complaints = split_targets(self.spec, self._deployed_encoding(), table)
         if good is None:
             complaints.tell()
@@ -298,68 +295,31 @@ class Campaign:
     def status(self) -> Status:
         """Rounds, outcomes and policies so far."""
         with self.store.reading() as connection:
-            rounds, num_policies = kept.read_rounds(connection), kept.count_policies(connection)
-        table = pd.DataFrame(
-            {
-                "round": [r.id for r in rounds],
-                "what": ["history" if r.id == 0 else "designed" for r in rounds],
-                "created": [r.created for r in rounds],
-                "units": [r.num_units for r in rounds],
-                "outcomes": [r.num_outcomes for r in rounds],
-                "waiting": [r.num_waiting for r in rounds],
-            }
-        )
-        num_outcomes, num_waiting = (sum(table[name].tolist()) for name in ("outcomes", "waiting"))
-        return Status(self.spec.name, table, num_outcomes, num_waiting, num_policies)
+            return Status.of(self.spec.name, kept.read_rounds(connection), kept.count_policies(connection))
 
     def uploads(self) -> pd.DataFrame:
         """Every table of outcomes and every withdrawal: its number, what it was, how many rows it changed."""
         names = ["upload", "name", "created", "round", "rows", "withdrawn"]
-        with self.store.reading() as connection:
-            found = [{**row, "upload": row["id"]} for row in kept.read_uploads(connection)]
+        found = [{**row, "upload": row["id"]} for row in self.store.read(kept.read_uploads)]
         return pd.DataFrame({name: [row[name] for row in found] for name in names}, dtype=object)
 
     def export(self) -> pd.DataFrame:
         """Everything as one table: a row for each unit of each round, with its context, what was planned and what came back."""
-        spec, names = self.spec, export_names(self.spec)
-        records = []
-        with self.store.reading() as connection:
-            for number, row, back in kept.read_planned(connection):
-                given = back.action if back else row.action
-                try:
-                    columns = {name: value[0] for name, value in action_columns(self.spec, [given]).items()}
-                except UNFIT as error:
-                    where = f"{self.store.label}: the action of unit {row.unit!r} of round {number}"
-                    raise StorageError(f"{where} does not fit campaign.toml. {DAMAGED}") from error
-                records.append(
-                    {
-                        names["round"]: number,
-                        spec.units.id: row.unit,
-                        **{name: row.context.get(name) for name in spec.context},
-                        **columns,
-                        names["state"]: row.state,
-                        names["as_planned"]: back is None or back.action == row.action,
-                        spec.outcome.column: back.value if back else None,
-                    }
-                )
-        return pd.DataFrame(records)
+        return self.store.read(
+            lambda connection: export_table(self.spec, kept.read_planned(connection), self.store.label)
+        )
 
     def policies(self) -> list[dict[str, Any]]:
         """What was deployed so far: counts, expected rewards and gains."""
-        with self.store.reading() as connection:
-            return kept.read_policies(connection)
+        return self.store.read(kept.read_policies)
 
     def encoding(self) -> Encoding | None:
         """How contexts become numbers; None before the first table."""
-        with self.store.reading() as connection:
-            return stored_encoding(connection, self.spec)
+        return self.store.read(lambda connection: stored_encoding(connection, self.spec))
 
     def rounds(self) -> list[Round]:
         """All rounds with their summaries, history as round 0."""
-        with self.store.reading() as connection:
-            return kept.read_rounds(connection)
-
-    # Small things.
+        return self.store.read(kept.read_rounds)
 
     def _check_free(self, table: Table, columns: Iterable[str]) -> None:
         for column in columns:

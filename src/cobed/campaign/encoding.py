@@ -11,6 +11,9 @@ from cobed.campaign.near import plain
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.tables import MISSING, Complaints, Table
 
+# What reading numbers out of damaged cells raises.
+UNFIT = (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError)
+
 
 @dataclasses.dataclass(frozen=True)
 class Encoding:

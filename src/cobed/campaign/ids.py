@@ -2,9 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import Connection
-
 from cobed.campaign import records as kept
+from cobed.campaign.database import Connection
 from cobed.campaign.near import id_key, near, spellings
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.tables import Table

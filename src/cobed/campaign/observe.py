@@ -9,6 +9,7 @@ import numpy as np
 from cobed.campaign import records as kept
 from cobed.campaign.database import DAMAGED
 from cobed.campaign.encoding import (
+    UNFIT,
     Encoding,
     action_vectors,
     encode_cells,
@@ -25,9 +26,6 @@ from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.store import Store
 from cobed.campaign.tables import Complaints, Table
 from cobed.errors import CampaignError, StorageError
-
-# What reading numbers out of damaged cells raises.
-UNFIT = (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -37,6 +37,16 @@ def mark_units(store: Store, spec: CampaignSpec, pins: Mapping[str, Any], reject
         kept.write_round(connection, last._replace(summary={**last.summary, "stale": True}), changed)
 
 
+def parse_pin(spec: CampaignSpec, text: str) -> tuple[str, Any]:
+    """The unit and the action of UNIT=ACTION; of several numbers, UNIT=NUMBER,NUMBER in the order of the spec."""
+    unit, equals, action = text.partition("=")
+    columns, values = spec.action.columns, action.split(",")
+    if not equals or (spec.action.options is None and len(values) != len(columns)):
+        wanted = "ACTION" if spec.action.options is not None else ",".join(columns).upper()
+        raise CampaignError(f"--pin {text!r} is not of the form UNIT={wanted}.")
+    return unit, action if spec.action.options is not None else dict(zip(columns, values, strict=True))
+
+
 def _parse_action(spec: CampaignSpec, value: Any) -> Any:
     columns = spec.action.columns
     frame = pd.DataFrame({name: [value.get(name) if isinstance(value, Mapping) else value] for name in columns})

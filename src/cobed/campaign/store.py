@@ -117,6 +117,11 @@ class Store:
             with connection.begin():
                 yield connection
 
+    def read(self, query: Callable[[Connection], T]) -> T:
+        """What a query, such as those of `records`, finds in the database."""
+        with self.reading() as connection:
+            return query(connection)
+
     def write(self, change: Callable[[Connection], T]) -> T:
         """A transaction at the end of long work: tried again while a server that was there before does not answer.
 

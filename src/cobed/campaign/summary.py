@@ -1,12 +1,16 @@
 """Where a campaign stands, and which kinds of units get which actions."""
 
 import dataclasses
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pandas as pd
 
+from cobed.campaign.database import DAMAGED
+from cobed.campaign.encoding import UNFIT, action_columns
+from cobed.campaign.records import Planned, Round
 from cobed.campaign.spec import CampaignSpec
+from cobed.errors import StorageError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +23,21 @@ class Status:
     num_waiting: int
     num_policies: int
 
+    @classmethod
+    def of(cls, name: str, rounds: Sequence[Round], num_policies: int) -> "Status":
+        table = pd.DataFrame(
+            {
+                "round": [r.id for r in rounds],
+                "what": ["history" if r.id == 0 else "designed" for r in rounds],
+                "created": [r.created for r in rounds],
+                "units": [r.num_units for r in rounds],
+                "outcomes": [r.num_outcomes for r in rounds],
+                "waiting": [r.num_waiting for r in rounds],
+            }
+        )
+        num_outcomes, num_waiting = (sum(table[name].tolist()) for name in ("outcomes", "waiting"))
+        return cls(name, table, num_outcomes, num_waiting, num_policies)
+
 
 def own_names(names: Iterable[str], taken: Collection[str]) -> dict[str, str]:
     """What cobed calls columns of its own: cobed_NAME where the user's columns have the name already."""
@@ -29,6 +48,30 @@ def export_names(spec: CampaignSpec) -> dict[str, str]:
     """The columns of an export beside the user's own."""
     taken = [spec.units.id, *spec.context, *spec.action.columns, spec.outcome.column]
     return own_names(("round", "state", "as_planned"), taken)
+
+
+def export_table(spec: CampaignSpec, planned: Iterable[Planned], label: str) -> pd.DataFrame:
+    """A row for each unit of each round; `label` is what messages call the store."""
+    names = export_names(spec)
+    records = []
+    for number, row, back in planned:
+        try:
+            columns = {name: value[0] for name, value in action_columns(spec, [(back or row).action]).items()}
+        except UNFIT as error:
+            where = f"{label}: the action of unit {row.unit!r} of round {number}"
+            raise StorageError(f"{where} does not fit campaign.toml. {DAMAGED}") from error
+        records.append(
+            {
+                names["round"]: number,
+                spec.units.id: row.unit,
+                **{name: row.context.get(name) for name in spec.context},
+                **columns,
+                names["state"]: row.state,
+                names["as_planned"]: back is None or back.action == row.action,
+                spec.outcome.column: back.value if back else None,
+            }
+        )
+    return pd.DataFrame(records)
 
 
 def where(spec: CampaignSpec, cells: dict[str, list[Any]], words: list[Any]) -> list[dict[str, Any]]:

@@ -191,18 +191,18 @@ class Table:
             )
 
 
-def read_table(source: Any, name: str | None = None) -> Table:
-    """A table from a path (.csv, .csv.gz, .tsv, .parquet, .xlsx, .xlsx#Sheet) or a DataFrame; `TableError` where it
-    cannot be read."""
+def read_table(source: Any, frame_name: str = "the table") -> Table:
+    """A table from a path (.csv, .csv.gz, .tsv, .parquet, .xlsx, .xlsx#Sheet) or a DataFrame, which messages call by this
+    name; `TableError` where it cannot be read."""
     if isinstance(source, Table):
         return source
     if isinstance(source, pd.DataFrame):
-        return _from_frame(source, name or "the table")
+        return _from_frame(source, frame_name)
     if not isinstance(source, str | Path):
         raise TableError(f"A table is a path or a pandas DataFrame, got {type(source).__name__}.")
     path, sheet = split_sheet(source)
     # A name the store and the terminal can hold, whatever bytes the file system allows.
-    name = name or path.name.encode("utf-8", "backslashreplace").decode()
+    name = path.name.encode("utf-8", "backslashreplace").decode()
     if "\x00" in str(path) or not path.is_file():
         what = "is a directory" if "\x00" not in str(path) and path.is_dir() else "does not exist"
         raise TableError(f"{path} {what}. Give a CSV, Parquet or Excel file.")

@@ -12,11 +12,11 @@ from cobed.cli.options import (
     NoProgram,
     Place,
     Spec,
+    begun_campaign,
     check_outputs,
     far_warnings,
     open_campaign,
     output,
-    place_of,
     read_given,
     rejected_beside,
     say,
@@ -73,14 +73,13 @@ def check(
     """Say what is wrong with the spec and with tables, alone and together, before any work is done. Changes nothing."""
     from cobed.campaign.check import check_tables
     from cobed.campaign.spec import read_spec
-    from cobed.campaign.store import holds_campaign
 
     read, _ = read_spec(spec)
     actions = ", ".join(read.action.options or read.action.numbers or ())
     say(
         f"{spec.name}: fine. {len(read.context)} context column(s); actions: {actions}; {read.outcome.likelihood} outcome."
     )
-    begun = open_campaign(spec, store, reading=True) if holds_campaign(place_of(spec, store)) else None
+    begun = begun_campaign(spec, store)
     for finding in check_tables(read, [read_given(path) for path in tables or []], begun):
         say(f"{finding.table}: {finding.sentence}")
         warn(finding.warnings)
@@ -110,7 +109,6 @@ def plan(
     """Say how much an experiment of each size would teach, designed and at random. Stopped, the same command goes on."""
     from cobed.campaign.plan import make_plan, start_from
     from cobed.campaign.spec import read_spec
-    from cobed.campaign.store import holds_campaign
     from cobed.progress import ConsoleReporter
     from cobed.report.plan import plan_table, write_plan
 
@@ -121,7 +119,7 @@ def plan(
     read, _ = read_spec(spec)
     rows = read_given(units)
     aims = rows if targets is None else read_given(targets)
-    begun = open_campaign(spec, store, reading=True) if holds_campaign(place_of(spec, store)) else None
+    begun = begun_campaign(spec, store)
     known = start_from(read, begun, [rows] if targets is None else [rows, aims], spec.resolve().parent)
     try:
         found = make_plan(
@@ -162,6 +160,7 @@ def design(
     no_program: NoProgram = False,
 ) -> None:
     """Choose the action to try on each unit. The same command again gives the same round, until outcomes are in."""
+    from cobed.campaign.pins import parse_pin
     from cobed.campaign.tables import write_table
     from cobed.progress import ConsoleReporter
 
@@ -173,7 +172,7 @@ def design(
     if refit:
         campaign.refit(rows, aims)
     if pin:
-        campaign.pin(dict(_pair(text, campaign) for text in pin))
+        campaign.pin(dict(parse_pin(campaign.spec, text) for text in pin))
     if reject:
         campaign.reject(reject)
     frame = campaign.recommend(rows, aims, take=take, again=again, progress=ConsoleReporter())
@@ -213,8 +212,7 @@ def observe(
     receipt = campaign.add_outcomes(table, round=round)
     say(receipt)
     warn(receipt.warnings)
-    status = campaign.status()
-    say(f"{status.num_outcomes} outcome(s) in all, {status.num_waiting} awaited.")
+    _say_counts(campaign)
 
 
 @app.command()
@@ -300,8 +298,7 @@ def withdraw(
     """Take back outcomes: of single units, or all that one table brought. What was told stays in the history."""
     campaign = open_campaign(spec, store)
     say(campaign.withdraw(units or [], round=round, upload=upload))
-    status = campaign.status()
-    say(f"{status.num_outcomes} outcome(s) in all, {status.num_waiting} awaited.")
+    _say_counts(campaign)
 
 
 @app.command()
@@ -344,14 +341,9 @@ def export(
     say(f"{len(frame)} row(s) in {write_table(frame, out)}.")
 
 
-def _pair(text: str, campaign: "Campaign") -> tuple[str, object]:
-    unit, equals, action = text.partition("=")
-    columns = campaign.spec.action.columns
-    values = action.split(",")
-    if not equals or (campaign.spec.action.options is None and len(values) != len(columns)):
-        wanted = "UNIT=ACTION" if campaign.spec.action.options is not None else "UNIT=" + ",".join(columns).upper()
-        raise CampaignError(f"--pin {text!r} is not of the form {wanted}.")
-    return unit, action if campaign.spec.action.options is not None else dict(zip(columns, values, strict=True))
+def _say_counts(campaign: "Campaign") -> None:
+    status = campaign.status()
+    say(f"{status.num_outcomes} outcome(s) in all, {status.num_waiting} awaited.")
 
 
 def _interval(found: dict[str, float]) -> str:

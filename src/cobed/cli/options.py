@@ -87,8 +87,12 @@ def read_given(path: Path) -> "Table":
     return table
 
 
-def place_of(spec: Path, store: str | None) -> str | Path:
-    return spec.parent / "campaign.db" if store is None else store
+def begun_campaign(spec: Path, store: str | None) -> "Campaign | None":
+    """The campaign of a spec, for reading; None where it has not begun."""
+    from cobed.campaign.store import holds_campaign
+
+    begun = holds_campaign(spec.parent / "campaign.db" if store is None else store)
+    return open_campaign(spec, store, reading=True) if begun else None
 
 
 def open_campaign(spec: Path, store: str | None, *, create: bool = False, reading: bool = False) -> "Campaign":
@@ -96,7 +100,7 @@ def open_campaign(spec: Path, store: str | None, *, create: bool = False, readin
     from cobed.campaign.campaign import Campaign
     from cobed.campaign.store import holds_campaign
 
-    place = place_of(spec, store)
+    place = spec.parent / "campaign.db" if store is None else store
     if create and not holds_campaign(place):
         try:
             return Campaign.create(spec, place)
