@@ -28,11 +28,9 @@ from replay import table
 import cobed
 from cobed.campaign.engine import DEFAULT_DEVIATIONS
 from cobed.designers.baselines import RandomUniform, Thompson
-from cobed.designers.choice import choose_objective
 from cobed.models.base import AbstractModel
-from cobed.models.conditioned import without_gradient_gap
 from cobed.models.glm import GeneralisedLinear, LinearFeatures
-from cobed.objectives import AbstractObjective, BarberAgakov
+from cobed.objectives import AbstractObjective, BarberAgakov, choose_objective
 from cobed.spaces import AbstractSpace
 
 NUM_UNITS, NUM_OFFERS, NUM_COLUMNS, NUM_TARGETS = 40, 4, 3, 100
@@ -78,6 +76,31 @@ class Other(AbstractModel):
         return jax.nn.sigmoid((log_odds + jr.logistic(key)) / 0.5)
 
 
+class NormalStandIn(AbstractModel):
+    """Normal outcomes in the place of binary ones or counts: the same mean, and the variance at the mean of the prior.
+
+    Its outcomes can be differentiated in the action. A variance that moved with psi would itself tell about psi, which one 0
+    or 1 does not.
+    """
+
+    model: GeneralisedLinear
+    action_space: AbstractSpace
+    context_dim: int | None = eqx.field(static=True)
+
+    def __init__(self, model: GeneralisedLinear):
+        self.model, self.action_space, self.context_dim = model, model.action_space, model.context_dim
+
+    def sample_prior(self, key):
+        return self.model.sample_prior(key)
+
+    def mean_reward(self, params, context, action):
+        return self.model.mean_reward(params, context, action)
+
+    def sample_outcome(self, key, params, context, action):
+        variance = self.model.outcome_variance(jnp.asarray(self.model.prior_mean, jnp.float32), context, action)
+        return self.mean_reward(params, context, action) + jnp.sqrt(variance) * jr.normal(key)
+
+
 class ScoreFunction(AbstractObjective):
     """Barber-Agakov whose gradient in the design comes by E[(score - baseline) d log p(y | design)]."""
 
@@ -115,6 +138,10 @@ class ScoreFunction(AbstractObjective):
         excess = (scores - jnp.mean(scores)) * len(scores) / (len(scores) - 1)
         return jnp.mean(scores + jax.lax.stop_gradient(excess) * (logs - jax.lax.stop_gradient(logs)))
 
+    @property
+    def trains(self):
+        return True
+
     def initial_network(self, key):
         return self.inner.initial_network(key)
 
@@ -134,7 +161,7 @@ def design(way: str, problem: cobed.Problem, seed: int, num_steps: int) -> np.nd
     if way == "closed form":
         return cobed.design(problem, seed=seed, budget=budget.replace(num_starts=None)).actions
     if way == "normal stand-in":
-        problem = cobed.Problem(without_gradient_gap(model, model.prior_mean[None]), problem.contexts, problem.targets)
+        problem = cobed.Problem(NormalStandIn(model), problem.contexts, problem.targets)
     elif way in ("concrete", "score function", "moments"):
         problem = cobed.Problem(Other(model, way == "concrete"), problem.contexts, problem.targets)
     objective = "auto" if way == "moments" else "barber-agakov"

@@ -19,8 +19,7 @@ from cobed.inference import Laplace
 from cobed.inference.base import systematic
 from cobed.metrics import Score
 from cobed.models.glm import GeneralisedLinear
-from cobed.models.predictor import PredictorBelief
-from cobed.objectives import PredictorValue
+from cobed.objectives import Predictor, PredictorValue
 from cobed.policies import Temperature
 
 METHODS = ("CO-BED", "Random", "Thompson", "UCB_1")
@@ -60,8 +59,8 @@ def design(method: str, key, model: GeneralisedLinear, known: Known, contexts, t
     if method == "Random":
         return names[jr.randint(key, (num_units,), 0, num_actions)]
     if method == "CO-BED":
-        belief = PredictorBelief(known.mean, jnp.linalg.cholesky(known.cov), jnp.ones(()), model.law)
-        value = PredictorValue.build(key, model, contexts, targets, belief, Temperature())
+        predictor = Predictor(known.mean, jnp.linalg.cholesky(known.cov), jnp.ones(()), model.law)
+        value = PredictorValue.build(key, model, contexts, targets, predictor, Temperature())
         # One start: of several hundred units no single one matters.
         return climb_freely(value, names[jr.randint(key, (num_units,), 0, num_actions)]).design
     rewards = mean_rewards(model, known.draws, contexts, names)  # (D, K, N)

@@ -18,9 +18,8 @@ import jax.random as jr
 import cobed
 from cobed import ascent
 from cobed.budget import make_optimiser
-from cobed.information import make_simulation
 from cobed.models import continuous
-from cobed.objectives import InfoNCE, Trainable
+from cobed.objectives import InfoNCE, Trainable, make_simulation
 from cobed.policies import FreeDesign
 
 NUM_TURNS = 9

@@ -24,7 +24,7 @@ ROOMS = [
         "registry",
     ],
     ["spaces"],
-    ["outcomes"],
+    ["outcomes", "beliefs"],
     ["models"],
     ["optimum"],
     ["problem", "pool", "data"],

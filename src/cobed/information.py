@@ -1,7 +1,6 @@
 """How much a given design tells: measured on fresh draws, never on training batches."""
 
-import dataclasses
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,23 +14,9 @@ from cobed.compilation import lean_jit
 from cobed.critics import Joint, Separable
 from cobed.errors import BudgetError, ModelError
 from cobed.keys import Seed, as_key, key_came_first
-from cobed.models.base import AbstractLikelihoodModel
-from cobed.objectives import (
-    AbstractObjective,
-    AbstractSimulated,
-    FixedDesign,
-    InfoNCE,
-    Simulation,
-    Trainable,
-    draw_max_values,
-    outcome_scale,
-    value_scale,
-)
-from cobed.pool import ParameterDraws, Pool, draw_pool, make_source
+from cobed.objectives import AbstractObjective, FixedDesign, InfoNCE, Trainable, make_simulation
 from cobed.problem import Problem
-from cobed.types import Array, Float, Key, PyTree
-
-Objective = TypeVar("Objective", bound=AbstractObjective)
+from cobed.types import Array, Float, Key, PyTree, present
 
 # So many contrasts are weighed against all experiments at once.
 CONTRAST_CHUNK = 512
@@ -47,34 +32,6 @@ class Estimate(NamedTuple):
     def __str__(self) -> str:
         digits = ".3f" if self.unit == "nats" else ".4g"
         return f"{self.value:{digits}} ± {self.standard_error:{digits}} {self.unit}"
-
-
-About = Literal["max-values", "parameters"]
-
-
-def make_simulation(
-    key: Key[Array, ""], problem: Problem, budget: Budget, about: About = "max-values"
-) -> tuple[Simulation, np.ndarray]:
-    """How experiments are simulated, with its fixed statistics; and the draws of m* (or psi) they were computed from."""
-    if about not in ("max-values", "parameters"):
-        raise BudgetError(
-            f"Information is about 'max-values' (the paper's) or 'parameters' (classical), got {about!r}."
-        )
-    pool_key, outcome_key, value_key = jr.split(key, 3)
-    source = ParameterDraws(problem) if about == "parameters" else make_source(pool_key, problem, budget.pool_size)
-    values = draw_max_values(value_key, problem, source)
-    num_samples = budget.num_samples or 1
-    simulation = Simulation(
-        problem=problem,
-        source=source,
-        outcome_scale=outcome_scale(outcome_key, problem),
-        value_scale=value_scale(values, problem, source),
-        # As arrays: another schedule is not another program.
-        temperature=jax.tree.map(jnp.asarray, budget.temperature),
-        batch_size=budget.batch_size // num_samples,
-        num_samples=num_samples,
-    )
-    return simulation, values
 
 
 def settle(
@@ -116,19 +73,6 @@ def evaluate_objective(
         key, objective.resized(budget.settle_batch_size), actions, network, budget.num_evaluation_batches
     )
     return estimate(np.asarray(batches), objective)
-
-
-def on_unseen_draws(key: Key[Array, ""], objective: Objective, budget: Budget) -> Objective:
-    """The objective by which a trained network is judged: where draws are kept in a pool, with a pool of its own.
-
-    A network knows the draws it was trained on, also with other noise: on a Gaussian process a critic scored 0.4 nats too
-    much on them after 300 steps.
-    """
-    if not (isinstance(objective, AbstractSimulated) and isinstance(objective.simulation.source, Pool)):
-        return objective
-    simulation, source = objective.simulation, objective.simulation.source
-    others = draw_pool(key, simulation.problem, max(budget.settle_batch_size, source.size // 4))
-    return dataclasses.replace(objective, simulation=dataclasses.replace(simulation, source=others))
 
 
 def estimate(batches: np.ndarray, objective: AbstractObjective) -> Estimate:
@@ -182,7 +126,7 @@ def prepare_measurement(
     setup_key, *_ = jr.split(key, 5)
     simulation, _ = make_simulation(setup_key, problem, budget)
     training = InfoNCE(simulation, critic or Separable())
-    return Measurement(training, on_unseen_draws(jr.fold_in(setup_key, 1), training, budget))
+    return Measurement(training, training.on_unseen_draws(jr.fold_in(setup_key, 1), budget))
 
 
 def measure_information(
@@ -219,12 +163,12 @@ def parameter_information(
     m* is a function of psi, so CMV-EIG <= EIG(psi). The lower bound is at most log(num_contrasts + 1); where the two
     are far apart, draw more contrasts.
     """
-    model = problem.model
-    if not isinstance(model, AbstractLikelihoodModel):
+    log_likelihood = problem.model.likelihood()
+    if log_likelihood is None:
         raise ModelError("EIG(psi) needs a model with a likelihood (log_likelihood); this one can only be sampled.")
     if num_outer < 2 or num_contrasts < 1:
         raise BudgetError(f"EIG(psi) needs num_outer >= 2 and num_contrasts >= 1, got {num_outer} and {num_contrasts}.")
-    lower, upper = _contrasts(as_key(seed), problem, model, problem.check_actions(design), num_outer, num_contrasts)
+    lower, upper = _contrasts(as_key(seed), problem, problem.check_actions(design), num_outer, num_contrasts)
     return tuple(  # pyright: ignore[reportReturnType]
         Estimate(float(bound.mean()), float(bound.std(ddof=1) / np.sqrt(num_outer)))
         for bound in (np.asarray(lower, np.float64), np.asarray(upper, np.float64))
@@ -232,14 +176,15 @@ def parameter_information(
 
 
 @lean_jit
-def _contrasts(key, problem: Problem, model: AbstractLikelihoodModel, actions, num_outer: int, num_contrasts: int):
+def _contrasts(key, problem: Problem, actions, num_outer: int, num_contrasts: int):
     """Both bounds for `num_outer` experiments, the contrasts drawn in chunks that share a running log-sum-exp."""
+    model, of_row = problem.model, present(problem.model.likelihood())
     outer_key, noise_key, contrast_key = jr.split(key, 3)
     params = jax.vmap(model.sample_prior)(jr.split(outer_key, num_outer))
     outcomes = jax.vmap(problem.sample_outcomes, in_axes=(0, 0, None))(jr.split(noise_key, num_outer), params, actions)
 
     def log_likelihood(params, outcomes):
-        each = jax.vmap(model.log_likelihood, in_axes=(None, 0, 0, 0))
+        each = jax.vmap(of_row, in_axes=(None, 0, 0, 0))
         return jnp.sum(each(params, problem.contexts, actions, outcomes))
 
     def add_chunk(evidence, chunk):

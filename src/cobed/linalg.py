@@ -57,3 +57,11 @@ def lower_root(matrix: Float[Array, "N N"], raised: Float[Array, ""] | float) ->
 def log_det(matrix: Float[Array, "N N"]) -> Float[Array, ""]:
     """log det of a positive definite matrix."""
     return -2 * jnp.sum(jnp.log(jnp.diagonal(whitener(matrix))))
+
+
+def covariance_root(cov, xp):
+    """L with L L^T = cov, in the array library `xp`; from the correlations, so that small scales keep their digits."""
+    scales = xp.sqrt(xp.diagonal(cov))
+    safe = xp.where(scales > 0, scales, 1.0)
+    values, vectors = xp.linalg.eigh(cov / safe[:, None] / safe[None, :])
+    return scales[:, None] * vectors * xp.sqrt(xp.maximum(values, 0.0))

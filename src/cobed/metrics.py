@@ -21,7 +21,6 @@ from cobed.inference import choose_sampler
 from cobed.inference.base import AbstractSampler, effective_size, systematic
 from cobed.keys import Seed, as_key, key_came_first
 from cobed.models.base import AbstractModel, over_draws
-from cobed.models.contract import bind_context_dim
 from cobed.optimum import AbstractOptimum, check_optimum, choose_optimum
 from cobed.problem import Problem
 from cobed.types import Array, Key
@@ -80,6 +79,16 @@ class Truth(eqx.Module):
     optimum: AbstractOptimum
 
 
+class Replay(eqx.Module):
+    """How a design is played and decided on in one world."""
+
+    problem: Problem
+    truth: Truth
+    design: Data
+    sampler: AbstractSampler
+    chooser: Chooser
+
+
 @key_came_first
 def evaluate(
     problem: Problem,
@@ -115,7 +124,8 @@ def evaluate(
         # About 8 MB of rewards at once: measured on a CPU, larger batches leave its cache and are slower.
         batch_size = int(np.clip(2**21 // cost, 1, 64))
     batch_size = min(batch_size, num_worlds)
-    values = _evaluate(as_key(seed), problem, truth, played, sampler, chooser, num_worlds, num_draws, batch_size)
+    replay = Replay(problem, truth, played, sampler, chooser)
+    values = _evaluate(as_key(seed), replay, num_worlds, num_draws, batch_size)
     found, quality = jax.tree.map(np.asarray, values)
     space = problem.model.action_space
     diagnostics = {name: float(np.mean(value)) for name, value in quality.items()}
@@ -144,7 +154,7 @@ def _truth(problem: Problem, worlds: AbstractModel) -> Truth:
         raise ProblemError(
             f"worlds has {worlds.context_dim} context column(s) and the problem {width}. Both must describe a unit alike."
         )
-    worlds = bind_context_dim(worlds, width)
+    worlds = worlds.for_contexts(width)
     try:
         check_optimum(problem.optimum, worlds, problem.targets)
     except ProblemError:
@@ -163,16 +173,9 @@ def paired_difference(first: Score, second: Score) -> Score:
 
 @lean_jit
 def _evaluate(
-    key: Key[Array, ""],
-    problem: Problem,
-    truth: Truth,
-    design: Data,
-    sampler: AbstractSampler,
-    chooser: Chooser,
-    num_worlds: int,
-    num_draws: int,
-    batch_size: int,
+    key: Key[Array, ""], replay: Replay, num_worlds: int, num_draws: int, batch_size: int
 ) -> tuple[dict[str, Array], dict[str, Array]]:
+    problem, truth, design, sampler = replay.problem, replay.truth, replay.design, replay.sampler
     entries = jnp.asarray(problem.model.action_space.continuous, dtype=int)
 
     def one(key: Key[Array, ""]) -> tuple[dict[str, Array], dict[str, Array]]:
@@ -185,7 +188,7 @@ def _evaluate(
             kept = systematic(thin_key, log_weights, num_draws)
             params, log_weights = jax.tree.map(lambda leaf: leaf[kept], params), jnp.zeros(num_draws)
         weights = jax.nn.softmax(log_weights)
-        plug_in, chosen = jax.vmap(lambda target: chooser(params, weights, target))(problem.targets)
+        plug_in, chosen = jax.vmap(lambda target: replay.chooser(params, weights, target))(problem.targets)
         # The posterior mean of m* itself: the mean of the draws' own maxima.
         estimate = weights @ over_draws(problem.model, lambda psi: problem.best(psi)[0], params)
         values, best = jax.vmap(lambda target: truth.optimum(truth.model, world, target))(problem.targets)

@@ -14,9 +14,9 @@ import numpy as np
 
 from cobed.compilation import quick_jit
 from cobed.errors import ProblemError
-from cobed.models.base import AbstractModel, HasBestAction
+from cobed.models.base import AbstractModel, has_best_action
 from cobed.spaces import AbstractSpace, Box
-from cobed.types import Array, Bool, Float, Params
+from cobed.types import Array, Bool, Float, Params, present
 
 Best = tuple[Float[Array, ""], Float[Array, " A"]]
 
@@ -41,7 +41,7 @@ class ClosedForm(AbstractOptimum):
     """The model's own `best_action`."""
 
     def __call__(self, model, params, context):
-        action = model.best_action(params, context)  # pyright: ignore[reportAttributeAccessIssue]
+        action = present(model.best_action(params, context))
         return model.mean_reward(params, context, action), action
 
     def num_evaluations(self, model):
@@ -128,7 +128,7 @@ class Grid(AbstractOptimum):
 def choose_optimum(model: AbstractModel, contexts: Float[Array, "D C"]) -> AbstractOptimum:
     """The cheapest way that is exact for this model at these contexts (the targets); a grid where none is."""
     space = model.action_space
-    if isinstance(model, HasBestAction):
+    if has_best_action(model, contexts):
         return ClosedForm()
     if not space.continuous:
         return Enumeration()
@@ -140,7 +140,7 @@ def choose_optimum(model: AbstractModel, contexts: Float[Array, "D C"]) -> Abstr
 def check_optimum(optimum: AbstractOptimum, model: AbstractModel, contexts: Float[Array, "D C"]) -> None:
     """Raise `ProblemError` where the way does not fit the action space or the model at these contexts."""
     space = model.action_space
-    if isinstance(optimum, ClosedForm) and not isinstance(model, HasBestAction):
+    if isinstance(optimum, ClosedForm) and not has_best_action(model, contexts):
         raise ProblemError(
             "optimum=ClosedForm() needs a model with a `best_action` method. Leave optimum=None to let cobed choose."
         )

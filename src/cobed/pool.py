@@ -1,7 +1,7 @@
 """Prior draws with their max-values. Neither depends on the design, so they can be drawn once and reused."""
 
 import abc
-from typing import Literal
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -23,6 +23,18 @@ Draws = tuple[Params, Float[Array, "B T"]]
 class AbstractSource(eqx.Module):
     """Where the training loop gets its batches of (psi, m*)."""
 
+    # What stands in the place of m*, in the words of the user.
+    about: ClassVar[str] = "max-values"
+
+    @property
+    def size(self) -> int | None:
+        """How many draws are kept; None where all are new."""
+        return None
+
+    def unseen(self, key: Key[Array, ""], problem: Problem, num_draws: int) -> "AbstractSource":
+        """A source of other draws, of which at least so many are asked for at once."""
+        return self
+
     @abc.abstractmethod
     def batch(self, key: Key[Array, ""], size: int) -> Draws:
         """`size` draws of psi, stacked, with their m* of shape (size, T)."""
@@ -41,6 +53,7 @@ class FreshDraws(AbstractSource):
 class ParameterDraws(AbstractSource):
     """New draws with psi itself, flat, in the place of m*: for the classical objective, information about all of psi."""
 
+    about = "parameters"
     problem: Problem
 
     def batch(self, key, size):
@@ -58,6 +71,9 @@ class Pool(AbstractSource):
     @property
     def size(self) -> int:
         return self.max_values.shape[0]
+
+    def unseen(self, key, problem, num_draws):
+        return draw_pool(key, problem, max(num_draws, self.size // 4))
 
     def batch(self, key, size):
         if size > self.size:

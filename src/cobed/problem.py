@@ -10,7 +10,7 @@ import numpy as np
 from cobed.errors import ProblemError
 from cobed.keys import Seed, as_key
 from cobed.models.base import AbstractModel
-from cobed.models.contract import bind_context_dim, check_model
+from cobed.models.contract import check_model
 from cobed.optimum import AbstractOptimum, check_optimum, choose_optimum
 from cobed.tables import read_numbers
 from cobed.types import Array, Float, Key, Params
@@ -50,9 +50,8 @@ class Problem(eqx.Module):
                 f"contexts have {self.contexts.shape[1]} column(s) and targets {self.targets.shape[1]}. "
                 "Both must describe a unit by the same columns in the same order."
             )
-        model = bind_context_dim(model, self.contexts.shape[1])
         self.gradient_gap = check_model(model, jnp.concatenate([self.contexts, self.targets]))
-        self.model = model
+        self.model = model = model.for_contexts(self.contexts.shape[1])
         self.optimum = choose_optimum(model, self.targets) if optimum is None else optimum
         if optimum is not None:
             check_optimum(optimum, model, self.targets)

@@ -11,12 +11,10 @@ import pytest
 import cobed
 from cobed.campaign.constraints import RoundRule, repair_options
 from cobed.campaign.spec import parse_spec
-from cobed.designers.choice import choose_objective
 from cobed.designers.gains import climb
-from cobed.models.gaussian import find_belief
+from cobed.models.gaussian import find_update
 from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
-from cobed.models.predictor import find_predictor_belief
-from cobed.objectives import ExperimentValue, FixedDesign, PredictorValue, Trainable
+from cobed.objectives import ExperimentValue, FixedDesign, Predictor, PredictorValue, Trainable, choose_objective
 from cobed.policies import Temperature
 
 NAMES = ["a", "b", "c"]
@@ -49,9 +47,9 @@ def binary(num_units=6):
 
 
 def value_of(problem):
-    belief = find_predictor_belief(jr.key(0), problem.model)
-    assert belief is not None
-    return PredictorValue.build(jr.key(0), problem.model, problem.contexts, problem.targets, belief, Temperature())
+    predictor = Predictor.of(jr.key(0), problem.model)
+    assert predictor is not None
+    return PredictorValue.build(jr.key(0), problem.model, problem.contexts, problem.targets, predictor, Temperature())
 
 
 def designs(num_units, num, seed=1):
@@ -62,9 +60,9 @@ def designs(num_units, num, seed=1):
 def test_for_normal_outcomes_it_is_the_exact_value():
     """The same number by a matrix of the coefficients and by one of the units; 256 and 1,024 points differ by about 1%."""
     problem = make_problem(linear_gaussian(FEATURES, np.zeros(12), DEVIATIONS, 0.5), 12)
-    belief = find_belief(jr.key(0), problem.model, problem.contexts)
-    assert belief is not None
-    exact = ExperimentValue.build(problem, belief, Temperature())
+    exact = ExperimentValue.build(
+        problem, find_update(jr.key(0), problem.model, problem.contexts), Temperature()
+    )  # fmt: skip
     for actions in jnp.asarray(designs(12, 3)):
         other = exact(Trainable(FixedDesign(actions), None), jr.key(0), jnp.ones(()))
         assert float(value_of(problem).of_shares(actions)) == pytest.approx(float(other), rel=0.02)

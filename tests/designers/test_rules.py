@@ -11,12 +11,11 @@ import pytest
 import cobed
 from cobed.ascent import ascend
 from cobed.designers import training
-from cobed.designers.choice import choose_objective
 from cobed.designers.closed_form import scores
 from cobed.designers.training import _obey
 from cobed.errors import ProblemError
 from cobed.models.linear import linear_information
-from cobed.objectives import Trainable
+from cobed.objectives import Trainable, choose_objective
 from cobed.policies import CostLimit, FreeDesign
 
 SPACE = cobed.Box([0.0, -1.0], [2.0, 3.0])

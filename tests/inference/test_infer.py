@@ -91,7 +91,7 @@ def test_a_method_can_be_asked_for(method):
 
 def test_an_unknown_method_is_refused():
     data = experiment(ContinuousExample(), continuous.contexts(3), np.zeros((3, 1)))
-    with pytest.raises(ProblemError, match=r"Unknown inference method 'mcmc'. Allowed: 'auto', 'conjugate'"):
+    with pytest.raises(ProblemError, match=r"There is no sampler 'mcmc'. Allowed: conjugate, gaussian process"):
         infer(ContinuousExample(), data, "mcmc", seed=0)  # pyright: ignore[reportArgumentType]
 
 

@@ -11,7 +11,7 @@ from cobed.data import Data
 from cobed.errors import ModelError
 from cobed.models import RBF, GaussianProcess, Matern
 from cobed.models.average import AverageReward
-from cobed.models.base import HasPosteriorMean, HasRewardMoments, over_draws
+from cobed.models.base import over_draws
 from cobed.models.contract import check_model
 from cobed.models.routed import pin
 from cobed.optimum import Grid
@@ -101,11 +101,6 @@ def test_posterior_mean_is_the_direct_formula(num_rows):
     np.testing.assert_allclose(rewards(model, params, GRID), expected, atol=2e-5)
 
 
-def test_the_process_has_the_capabilities_designs_ask_for():
-    assert isinstance(process(), HasPosteriorMean)
-    assert isinstance(process(), HasRewardMoments)
-
-
 def test_posterior_mean_factorises_once_for_many_surprises():
     """Under vmap over the surprises the design's matrices stay unbatched: the only factorisation is of shape (5, 5)."""
     model, design = process(), rows(5, seed=3)
@@ -121,7 +116,6 @@ def test_pinned_units_teach_what_their_own_actions_do():
     decided = jnp.array([[1.0], [0.0], [1.0], [0.0]])
     contexts = jnp.concatenate([design.contexts, decided, jnp.full((4, 1), 0.7)], axis=1)
     pinned, surprise = pin(model, 1), jnp.array([0.3, -1.0, 0.5, 2.0])
-    assert isinstance(pinned, HasPosteriorMean)
     played = jnp.where(decided > 0.5, 0.7, design.actions)
     np.testing.assert_allclose(
         rewards(model, pinned.posterior_mean(contexts, design.actions, surprise), GRID),

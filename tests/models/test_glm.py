@@ -9,8 +9,6 @@ from scipy.stats import norm, poisson
 
 import cobed
 from cobed.errors import ModelError
-from cobed.models.conditioned import Conditioned, NormalStandIn, without_gradient_gap
-from cobed.models.contract import check_model
 from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
 
 OFFERS = LinearFeatures(cobed.Discrete(["none", "mail"]), 2)
@@ -95,26 +93,3 @@ def test_wrong_arguments_are_told(arguments, message):
 def test_unbounded_numbers_are_refused():
     with pytest.raises(ModelError, match="bounded numbers"):
         LinearFeatures(cobed.Box.real(), 1)
-
-
-def test_a_conditioned_model_draws_from_the_given_psi_alone():
-    draws = jnp.stack([PSI, 2 * PSI])
-    conditioned = Conditioned(model("poisson"), draws)
-    found = jax.vmap(conditioned.sample_prior)(jr.split(jr.key(0), 200))
-    # Either of two, 200 times: all alike has probability 2^-199.
-    assert {float(value) for value in found[:, 0]} == {0.5, 1.0}
-    assert conditioned.mean_reward(PSI, CONTEXT, MAIL) == model("poisson").mean_reward(PSI, CONTEXT, MAIL)
-
-
-def test_the_stand_in_keeps_mean_and_variance_and_has_a_gradient():
-    glm = model("bernoulli")
-    stand_in = without_gradient_gap(glm, jnp.stack([PSI - 3.0, PSI - 3.0]))
-    assert isinstance(stand_in, NormalStandIn)
-    draws = jax.vmap(lambda key: stand_in.sample_outcome(key, PSI - 3.0, CONTEXT, MAIL))(jr.split(jr.key(0), 4000))
-    variance = float(glm.outcome_variance(PSI - 3.0, CONTEXT, MAIL))
-    # 4 standard errors: false alarm below 1 in 15,000.
-    assert abs(draws.mean() - glm.mean_reward(PSI - 3.0, CONTEXT, MAIL)) < 4 * np.sqrt(variance / 4000)
-    assert draws.var() == pytest.approx(variance, rel=0.2)
-    check_model(stand_in, np.ones((3, 2)))
-    normal = linear_gaussian(OFFERS, np.zeros(9), np.ones(9), 1.0)
-    assert without_gradient_gap(normal, PSI[None]) is normal

@@ -17,7 +17,7 @@ from numpyro.infer.util import log_density
 
 from cobed.errors import ModelError
 from cobed.models import AbstractLikelihoodModel, LinearGaussian, from_numpyro
-from cobed.models.contract import bind_context_dim, check_model
+from cobed.models.contract import check_model
 from cobed.spaces import Box, Discrete
 
 OFFERS = Discrete(["none", "5%", "10%"])
@@ -109,10 +109,10 @@ def test_number_of_context_columns_may_be_left_to_the_problem():
     open_model = from_numpyro(revenue, actions=OFFERS)
     assert open_model.context_dim is None
     check_model(open_model, CONTEXTS)
-    bound = bind_context_dim(open_model, 2)
+    bound = open_model.for_contexts(2)
     assert bound.context_dim == 2
     assert bound.sample_prior(jr.key(3))["lift"].shape == (3, 2)
-    assert bind_context_dim(bound, 2) is bound
+    assert bound.for_contexts(2) is bound
     with pytest.raises(ModelError, match=r"does not know the number of context columns yet.*context_dim="):
         open_model.sample_prior(jr.key(3))
 

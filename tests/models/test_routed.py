@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import cobed
-from cobed.models.base import HasPosteriorMean
-from cobed.models.conditioned import condition
+from cobed.beliefs import Draws
 from cobed.models.contract import check_model
 from cobed.models.gaussian_process import GaussianProcess
 from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
@@ -75,7 +74,7 @@ def test_what_nobody_may_get_at_the_targets_is_not_worth_learning():
 
 def test_what_was_decided_stands_above_what_is_forbidden():
     """Beside columns that say what is decided, the marks see the first columns only."""
-    model = forbid(pin(condition(NORMAL, PSI[None]), 2), MARKS, OFFSETS)
+    model = forbid(pin(NORMAL.given(Draws(PSI[None])), 2), MARKS, OFFSETS)
     decided = jnp.concatenate([NEW, jnp.ones(1), MAIL])
     assert model.mean_reward(PSI, decided, NONE) == NORMAL.mean_reward(PSI, NEW, MAIL)
 
@@ -83,7 +82,6 @@ def test_what_was_decided_stands_above_what_is_forbidden():
 def test_a_process_keeps_its_posterior_mean_and_its_average():
     process = GaussianProcess(RBF(jnp.ones(5), 1.0), cobed.Discrete(["none", "mail", "call"]), 2, 0.5)
     model = forbid(process, MARKS, OFFSETS)
-    assert isinstance(model, HasPosteriorMean)
     contexts, surprise = jnp.stack([OLD, NEW]), jnp.array([1.0, -0.5])
     psi = model.posterior_mean(contexts, jnp.stack([NONE, MAIL]), surprise)
     plain = process.posterior_mean(contexts, jnp.stack([MAIL, NONE]), surprise)

@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 
 import cobed
-from cobed.designers.choice import choose_objective
 from cobed.errors import BudgetError, NoDensityError
 from cobed.inference.conjugate import exact_update
 from cobed.information import evaluate_objective, settle
-from cobed.models.gaussian import LinearBelief, find_belief
+from cobed.models.gaussian import find_update
 from cobed.models.linear import linear_information
-from cobed.objectives import Components, FixedDesign, Trainable
-from cobed.objectives.value import ExperimentValue
+from cobed.objectives import Components, ExperimentValue, FixedDesign, Trainable, choose_objective
 
 BUDGET = cobed.Budget(
     num_steps=100,
@@ -81,7 +79,7 @@ def test_all_bounds_agree_where_all_are_tight(linear_problem):
 def test_a_diagonal_density_is_a_bound_too(linear_problem):
     actions = np.eye(2, dtype=np.float32)[[0, 1, 1]]
     objective = choose_objective(
-        jr.key(0), linear_problem, BUDGET, network=cobed.Density(covariance="diagonal")
+        jr.key(0), linear_problem, BUDGET, "barber-agakov", network=cobed.Density(covariance="diagonal")
     ).objective
     assert objective.name == "barber-agakov"
     network = objective.initial_network(jr.key(1))
@@ -121,7 +119,7 @@ def two_offers(num_units=6):
 def test_the_value_of_every_design_is_the_closed_form():
     problem = two_offers()
     objective = ExperimentValue.build(
-        problem, find_belief(jr.key(0), problem.model, problem.contexts), cobed.Temperature()
+        problem, find_update(jr.key(0), problem.model, problem.contexts), cobed.Temperature()
     )
     for design in ([0, 0, 0, 0, 0, 0], [0, 1, 0, 1, 1, 0], [1, 1, 1, 1, 1, 1]):
         actions = np.eye(2, dtype=np.float32)[design]
@@ -166,7 +164,7 @@ def test_the_best_designs_of_bounded_linear_actions_are_at_their_bounds():
 def test_a_network_that_decides_earns_less_than_the_exact_value_and_nearly_as_much():
     problem = two_offers()
     actions = np.eye(2, dtype=np.float32)[[0, 1, 0, 1, 1, 0]]
-    objective = choose_objective(jr.key(0), problem, BUDGET, network=cobed.Decisions(hidden=(64,))).objective
+    objective = choose_objective(jr.key(0), problem, BUDGET, "value", network=cobed.Decisions(hidden=(64,))).objective
     network = objective.initial_network(jr.key(1))
     network, _ = settle(jr.key(2), objective, jnp.asarray(actions), network, BUDGET, 300, 1_024)
     found = evaluate_objective(
@@ -189,15 +187,15 @@ def test_moments_of_a_prior_that_is_not_gaussian_come_from_its_draws():
         def mean_reward(self, params, context, action):
             return params @ action
 
-    belief = find_belief(jr.key(0), Skewed(), jnp.zeros((3, 1)))
-    assert isinstance(belief, LinearBelief)
+    update = find_update(jr.key(0), Skewed(), jnp.zeros((3, 1)))
+    assert update is not None
     # Means 1 and 2, standard deviations 1 and 2, of 16,384 draws: 5 standard errors, false alarm below 1 in a million.
-    np.testing.assert_allclose(belief.mean, [1.0, 2.0], atol=5 * 2 / 128)
-    np.testing.assert_allclose(jnp.diagonal(belief.root @ belief.root.T), [1.0, 4.0], rtol=0.15)
+    np.testing.assert_allclose(update.mean, [1.0, 2.0], atol=5 * 2 / 128)
+    np.testing.assert_allclose(jnp.diagonal(update.root @ update.root.T), [1.0, 4.0], rtol=0.15)
 
 
 def test_models_that_are_not_affine_have_no_belief_and_get_a_density(continuous_problem):
-    assert find_belief(jr.key(0), continuous_problem.model, continuous_problem.contexts) is None
+    assert find_update(jr.key(0), continuous_problem.model, continuous_problem.contexts) is None
     choice = choose_objective(jr.key(0), continuous_problem, BUDGET)
     assert choice.objective.name == "barber-agakov"
     assert choice.method == "CO-BED (barber-agakov)"
@@ -235,7 +233,7 @@ def test_components_stop_at_the_numbers_in_psi():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"asked": "best"}, "Unknown objective 'best'. Allowed: 'auto', 'value'"),
+        ({"asked": "best"}, "There is no objective 'best'. Allowed: value, barber-agakov"),
         ({"asked": "value", "about": "parameters"}, "measured by 'infonce', not by 'value'"),
         ({"asked": "infonce", "network": cobed.Density()}, "'infonce' takes Separable, Joint, got Density"),
         ({"asked": "linear-gaussian", "network": cobed.Joint()}, "'linear-gaussian' takes no network, got Joint"),

@@ -20,7 +20,6 @@ from cobed.campaign.encoding import Encoding
 from cobed.campaign.process import PROCESS_DRAWS, build_process, learn_process
 from cobed.campaign.spec import CampaignSpec
 from cobed.data import Data
-from cobed.designers.choice import matrix_value
 from cobed.designers.cobed import design
 from cobed.designers.gains import Rule
 from cobed.designers.result import DesignResult
@@ -28,13 +27,10 @@ from cobed.errors import SpecError
 from cobed.inference import Conjugate, infer
 from cobed.inference.base import Posterior
 from cobed.models.base import AbstractModel
-from cobed.models.conditioned import condition
-from cobed.models.contract import bind_context_dim
-from cobed.models.gaussian_process import GaussianProcess
 from cobed.models.glm import LinearFeatures, linear_model
-from cobed.models.linear import LinearGaussian
 from cobed.models.numpyro import from_numpyro
 from cobed.models.routed import forbid, pin
+from cobed.objectives import matrix_value
 from cobed.optimum import AbstractOptimum, Enumeration, Grid
 from cobed.policies import CostLimit
 from cobed.problem import Problem
@@ -64,7 +60,7 @@ def build_model(spec: CampaignSpec, encoding: Encoding, directory: Path | None =
     context_dim = len(encoding.names(spec))
     if spec.model.program is not None:
         program = _import_program(spec.model.program, directory)
-        return bind_context_dim(from_numpyro(program, action_space(spec)), context_dim)
+        return from_numpyro(program, action_space(spec)).for_contexts(context_dim)
     if spec.model.family == "gp":
         return build_process(spec, encoding, action_space(spec))
     features = LinearFeatures(action_space(spec), context_dim)
@@ -110,8 +106,8 @@ def _say_once(module: str) -> None:
 
 def learn(spec: CampaignSpec, model: AbstractModel, data: Data | None) -> tuple[AbstractModel, Posterior]:
     """The model and what is known about its psi. A Gaussian process holds the outcomes itself."""
-    if isinstance(model, GaussianProcess) and data is not None:
-        return learn_process(spec, model, data)
+    if (process := model.process()) is not None and data is not None:
+        return learn_process(spec, process, data)
     return model, posterior_of(model, data, spec.seed)
 
 
@@ -120,11 +116,11 @@ def posterior_of(model: AbstractModel, data: Data | None, seed: int) -> Posterio
     key = jr.key(seed)
     if data is None:
         # Functions are large; nothing is designed from these draws of them.
-        num_draws = PROCESS_DRAWS if isinstance(model, GaussianProcess) else DESIGN_DRAWS
+        num_draws = DESIGN_DRAWS if model.process() is None else PROCESS_DRAWS
         draws = jax.vmap(model.sample_prior)(jr.split(key, num_draws))
         return Posterior(draws, jnp.zeros(num_draws), "prior", reason="no outcome has come back yet.")
     exact = Conjugate(DESIGN_DRAWS)
-    if isinstance(model, LinearGaussian) and exact.unfit(model, data) is None:
+    if exact.unfit(model, data) is None:
         return dataclasses.replace(infer(model, data, exact, seed=key), reason="the posterior is known in closed form.")
     return infer(model, data, seed=key)
 
@@ -154,10 +150,9 @@ def design_batch(
 
     The design obeys `rule`; numbers do so up to rounding.
     """
-    draws = posterior.equal_draws(DESIGN_DRAWS, jr.key(seed))
     # Before any outcome the model's own prior has endless draws, and a process holds the outcomes itself.
-    own = posterior.method == "prior" or isinstance(model, GaussianProcess)
-    known = model if own else condition(model, draws)
+    own = posterior.method == "prior" or model.process() is not None
+    known = model if own else model.given(posterior)
     contexts = batch.contexts
     if batch.pinned.any():
         known = pin(known, contexts.shape[1])

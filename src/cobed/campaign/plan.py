@@ -41,7 +41,6 @@ from cobed.inference import choose_sampler
 from cobed.inference.base import AbstractSampler, Posterior
 from cobed.metrics import Score, evaluate, paired_difference
 from cobed.models.base import AbstractModel
-from cobed.models.conditioned import condition
 from cobed.models.gaussian_process import GaussianProcess
 from cobed.policies import CostLimit
 from cobed.problem import Problem
@@ -233,7 +232,7 @@ def _one_size(
     sampler = Learning(sampler, known.model, known.data)
     worlds = None
     if known.data is not None:
-        worlds = restricted(condition(known.model, known.posterior.equal_draws(NOW_DRAWS, jr.key(seed))), known.forbids)
+        worlds = restricted(known.model.given(known.posterior), known.forbids)
     scores = [
         evaluate(problem, actions, num_worlds, num_draws=WORLD_DRAWS, sampler=sampler, worlds=worlds, seed=world_key)
         for actions in designs

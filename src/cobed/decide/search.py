@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from cobed.models.average import AverageReward
-from cobed.models.base import AbstractModel, HasBestAction
+from cobed.models.base import AbstractModel, has_best_action
 from cobed.optimum import AbstractOptimum, Best, Grid, choose_optimum
 from cobed.spaces import Box
-from cobed.types import Array, Float, Params
+from cobed.types import Array, Float, Params, present
 
 
 class HullReward(AbstractModel):
@@ -43,7 +43,7 @@ class HullReward(AbstractModel):
 
     def surround(self, params: Params, context: Float[Array, " C"]) -> Params:
         """The params of this model at one context: the draws, and the hull of their best actions there."""
-        best = jax.vmap(lambda psi: self.average.model.best_action(psi, context))(params[0])  # pyright: ignore[reportAttributeAccessIssue]
+        best = jax.vmap(lambda psi: present(self.average.model.best_action(psi, context)))(params[0])
         low, high = jnp.min(best, axis=0), jnp.max(best, axis=0)
         return params, (low + high) / 2, (high - low) / 2
 
@@ -68,13 +68,14 @@ class Chooser(eqx.Module):
         `optimum` is the way to the best action of one draw. Where that is a grid, the average is searched on the same.
         """
         self.average = AverageReward(model, num_draws)
-        if isinstance(optimum, Grid) and not isinstance(model, HasBestAction):
+        closed_form = has_best_action(model, contexts)
+        if isinstance(optimum, Grid) and not closed_form:
             self.optimum = optimum
         else:
             # The probe for linearity needs few draws.
             self.optimum = choose_optimum(AverageReward(model, 4), contexts)
         self.hull, self.hull_optimum = None, Grid(num_points=24, num_refinements=12)
-        if isinstance(self.optimum, Grid) and isinstance(model, HasBestAction) and isinstance(model.action_space, Box):
+        if isinstance(self.optimum, Grid) and closed_form and isinstance(model.action_space, Box):
             self.hull = HullReward(self.average)
             if model.action_space.dim == 1:
                 # Only a guard against a second mode outside the hull: no need to refine it.

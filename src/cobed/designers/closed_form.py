@@ -20,7 +20,7 @@ from cobed.designers.run import Finish, Run
 from cobed.errors import NoDensityError, ProblemError
 from cobed.information import Estimate, estimate
 from cobed.models.gaussian import num_params
-from cobed.objectives import AbstractObjective, AbstractSimulated, HasGains, Trainable, by_second_moments, value_at
+from cobed.objectives import AbstractObjective, Trainable, by_second_moments, value_at
 from cobed.optimum import AbstractOptimum, check_optimum, is_linear_in_action
 from cobed.policies import CostLimit, FreeDesign
 from cobed.problem import Problem
@@ -62,13 +62,13 @@ def search(
         large = problem.num_contexts * problem.action_dim > MANY_NUMBERS
         num_starts = CLOSED_FORM_STARTS // 4 if large else CLOSED_FORM_STARTS
     first = initial_designs(start_key, problem, num_starts)
-    named = isinstance(problem.model.action_space, Discrete)
-    if named and rule is not None and not isinstance(objective, HasGains) and can_exchange(problem):
+    named, gains = isinstance(problem.model.action_space, Discrete), objective.with_gains()
+    if named and rule is not None and gains is None and can_exchange(problem):
         # To try every action of every unit takes as long as a sweep, and a step under a rule changes less.
         first = np.asarray(first)[: max(1, round(KEPT * num_starts))]
         found = exchange_together(run, ByTrial(objective, search_key), first, rule)
-    elif named and isinstance(objective, HasGains):
-        found = exchange_together(run, objective, np.asarray(first), rule)
+    elif named and gains is not None:
+        found = exchange_together(run, gains, np.asarray(first), rule)
         if rule is None and problem.num_contexts < FEW_UNITS:
             # One of few units changes too much for its slope to tell: the best designs are exchanged unit by unit.
             order = np.argsort(-scores(rank_key, objective, [design for design, _ in found], run.budget))
@@ -103,7 +103,7 @@ def warm_start(run: Run, objective: AbstractObjective, limit: CostLimit | None =
     problem, num_steps = run.problem, run.budget.warm_steps
     space = problem.model.action_space
     named = len(space.continuous) < space.dim
-    if num_steps == 0 or named or not isinstance(objective, AbstractSimulated):
+    if num_steps == 0 or named:
         return None
     started = time.perf_counter()
     # Other branches of these keys draw the random starts and judge them.
@@ -111,6 +111,8 @@ def warm_start(run: Run, objective: AbstractObjective, limit: CostLimit | None =
     try:
         moments = by_second_moments(moment_key, objective, num_params(problem.model))
     except NoDensityError:
+        moments = None
+    if moments is None:
         return None
     run.follow(moments)
     designs = initial_designs(start_key, problem, WARM_STARTS)
@@ -131,7 +133,7 @@ def initial_designs(key: Key[Array, ""], problem: Problem, num_designs: int) -> 
     """
     sampled = itertools.cycle([Thompson(_optimum_of_units(problem)), RandomUniform()])
     few = problem.num_contexts * problem.action_dim <= MANY_NUMBERS
-    apart = [LEVI(penalised=True), UCBLocalPenalisation()] if few and has_moments(problem.model) else []
+    apart = [LEVI(penalised=True), UCBLocalPenalisation()] if few and has_moments(problem) else []
     designers = itertools.chain(apart, sampled)
     return jnp.stack([next(designers).actions(k, problem) for k in jr.split(key, num_designs)])
 

@@ -2,15 +2,12 @@
 
 from pathlib import Path
 
-import jax
-import jax.random as jr
 import numpy as np
 
 from cobed.ascent import Checkpoint
 from cobed.budget import Budget, find_budget
 from cobed.critics import Joint, Separable
 from cobed.densities import Density
-from cobed.designers.choice import Choice, ObjectiveName
 from cobed.designers.closed_form import search
 from cobed.designers.gains import Rule
 from cobed.designers.result import DesignResult, fingerprint
@@ -19,9 +16,9 @@ from cobed.designers.training import train
 from cobed.designers.without_gradient import needs_exchange, search_without_gradient
 from cobed.errors import BudgetError
 from cobed.identity import joined
-from cobed.information import About, looseness_warning
+from cobed.information import looseness_warning
 from cobed.keys import Seed, as_key, plain_seed
-from cobed.objectives import AbstractObjective, Decisions
+from cobed.objectives import About, AbstractObjective, Choice, Decisions
 from cobed.policies import CostLimit
 from cobed.problem import Problem
 from cobed.progress import Reporter
@@ -32,7 +29,7 @@ def design(
     *,
     seed: Seed,
     budget: str | Budget = "quick",
-    objective: ObjectiveName | AbstractObjective = "auto",
+    objective: str | AbstractObjective = "auto",
     about: About = "max-values",
     network: Separable | Joint | Density | Decisions | None = None,
     rule: Rule | CostLimit | None = None,
@@ -99,7 +96,7 @@ def _carry_out(
     run: Run, choice: Choice, about: About, num_starts: int | None, rule: Rule | None, limit: CostLimit | None
 ) -> tuple[Finish, str]:
     """The search that suits the objective, and the reason for it."""
-    closed_form = jax.eval_shape(choice.objective.initial_network, jr.key(0)) is None
+    closed_form = not choice.objective.trains
     if needs_exchange(run.problem, choice.objective, closed_form):
         reason = (
             f"{choice.reason} Outcomes have no gradient in the action to follow: {run.problem.gradient_gap} So the units "

@@ -11,7 +11,6 @@ import jax.random as jr
 from cobed.compilation import lean_jit
 from cobed.designers.baselines import AbstractBaseline
 from cobed.errors import ProblemError
-from cobed.models.linear import AbstractLinearGaussian
 from cobed.problem import Problem
 from cobed.types import Array, Float, Key
 
@@ -69,12 +68,13 @@ def feature_table(problem: Problem, name: str) -> Float[Array, "D K P"]:
     """phi of every action in every experimental context."""
     actions = _discrete_actions(problem, name)
     model = problem.model
-    if not isinstance(model, AbstractLinearGaussian):
+    form = model.linear_form()
+    if form is None or not form.law.gaussian:
         raise ProblemError(
             f"{name} needs a reward linear in known features, and {type(model).__name__} has none. Use "
             "cobed.models.LinearBandit or LinearGaussian, or a baseline that serves every model, such as Thompson()."
         )
-    return jax.vmap(lambda context: jax.vmap(lambda action: model.features(context, action))(actions))(problem.contexts)
+    return jax.vmap(lambda context: jax.vmap(lambda action: form.features(context, action))(actions))(problem.contexts)
 
 
 def _discrete_actions(problem: Problem, name: str) -> Float[Array, "K A"]:

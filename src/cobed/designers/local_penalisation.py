@@ -16,7 +16,6 @@ from cobed.compilation import lean_jit
 from cobed.designers.baselines import UCB, AbstractBaseline
 from cobed.designers.expected_max import expected_gain_affine
 from cobed.errors import ProblemError
-from cobed.models.base import AbstractGaussianModel, HasRewardMoments
 from cobed.models.kernels import RBF
 from cobed.problem import Problem
 from cobed.types import Array, Float, Key
@@ -113,15 +112,17 @@ class UCBLocalPenalisation(AbstractScored):
         return jax.nn.softplus(ExactUCB(alpha=self.alpha).scores(model, contexts, actions))
 
 
-def has_moments(model: Any) -> bool:
+def has_moments(problem: Problem) -> bool:
     """Whether rewards and outcomes are jointly Gaussian, with moments that the model tells."""
-    return isinstance(model, HasRewardMoments) and isinstance(model, AbstractGaussianModel)
+    model, contexts = problem.model, problem.contexts
+    actions = jax.ShapeDtypeStruct((len(contexts), problem.action_dim), jnp.float32)
+    return model.gaussian_noise() is not None and jax.eval_shape(model.moments, contexts, actions) is not None
 
 
 def require_moments(problem: Problem, name: str) -> Any:
     """The problem's model, where its rewards and outcomes are jointly Gaussian; otherwise `ProblemError`."""
     model = problem.model
-    if not has_moments(model):
+    if not has_moments(problem):
         raise ProblemError(
             f"{name} computes with covariances of rewards, which {type(model).__name__} does not give. It needs a "
             "cobed.models.GaussianProcess, or a model with Gaussian noise and the methods `moments` and `covariance`."

@@ -7,10 +7,9 @@ import jax.random as jr
 
 from cobed.ascent import Checkpoint, ChunkReport
 from cobed.budget import Budget
-from cobed.designers.choice import Choice, ObjectiveName, choose_objective
 from cobed.designers.result import StartRecord
-from cobed.information import About, Estimate
-from cobed.objectives import AbstractObjective
+from cobed.information import Estimate
+from cobed.objectives import About, AbstractObjective, Choice, choose_objective
 from cobed.problem import Problem
 from cobed.progress import Clock, Progress, Reporter
 from cobed.types import Array, Key
@@ -54,7 +53,7 @@ class Run:
         run.seconds_design, run.seconds_evaluation = self.seconds_design, self.seconds_evaluation
         return run
 
-    def choose(self, objective: ObjectiveName | AbstractObjective, about: About, network: Any) -> Choice:
+    def choose(self, objective: str | AbstractObjective, about: About, network: Any) -> Choice:
         started = time.perf_counter()
         choice = choose_objective(self.setup_key, self.problem, self.budget, objective, about, network)
         self.follow(choice.objective)

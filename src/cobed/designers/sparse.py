@@ -7,7 +7,6 @@ import numpy as np
 
 from cobed.designers.baselines import AbstractBaseline
 from cobed.errors import ProblemError
-from cobed.models.base import HasSparsePrior
 from cobed.models.gaussian import unraveller
 from cobed.optimum import choose_optimum
 
@@ -24,12 +23,13 @@ class EntrywiseUCB(AbstractBaseline):
 
     def actions(self, key, problem):
         model = problem.model
-        if not isinstance(model, HasSparsePrior):
+        sparse = model.sparse_prior()
+        if sparse is None:
             raise ProblemError(
                 f"{type(self).__name__} needs independent entries of psi that are zero or half-normal (sparse_prior), and "
                 f"{type(model).__name__} has none. UCB(alpha) bounds the reward of any model."
             )
-        inclusion, scale = model.sparse_prior()
+        inclusion, scale = sparse
         # w = 0 with probability 1 - pi, |N(0, s^2)| else: E w = pi s sqrt(2 / pi), E w^2 = pi s^2
         mean = inclusion * scale * np.sqrt(2 / np.pi)
         std = jnp.sqrt(inclusion * scale**2 - mean**2)

@@ -16,8 +16,8 @@ from cobed.designers.closed_form import to_corners, wants_corners, warm_start
 from cobed.designers.gains import Rule
 from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
-from cobed.information import Estimate, evaluate_objective, on_unseen_draws, saturation_warning, settle
-from cobed.objectives import AbstractObjective, InfoNCE, Trainable
+from cobed.information import Estimate, evaluate_objective, saturation_warning, settle
+from cobed.objectives import AbstractObjective, Trainable
 from cobed.policies import CostLimit, FreeDesign
 from cobed.types import Array, Float, Key, PyTree
 
@@ -37,7 +37,7 @@ def train(run: Run, objective: AbstractObjective, rule: Rule | None = None, limi
     # Work in units of one training step at the design's batch size.
     work = num_starts * (budget.num_steps + (budget.settle_steps if num_starts > 1 else 0))
     run.expect(work + budget.settle_steps * budget.settle_batch_size / budget.batch_size)
-    judge = on_unseen_draws(jr.fold_in(run.setup_key, 1), objective, budget)
+    judge = objective.on_unseen_draws(jr.fold_in(run.setup_key, 1), budget)
     starts: list[StartRecord] = []
     networks: list[PyTree] = []
     for index in range(num_starts):
@@ -107,7 +107,7 @@ def _start(
     run.stop_reason, run.interrupted = trained.stop_reason, trained.interrupted
     started = time.perf_counter()
     actions, network = trained.trainable.design.harden(), trained.trainable.network
-    if warm and isinstance(objective, InfoNCE) and is_saturated(_end(trained.history), objective.simulation.batch_size):
+    if warm and objective.saturates and is_saturated(_end(trained.history), objective.simulated().batch_size):
         # At its ceiling the bound has no slope to follow: where it began is the better design.
         actions = design.harden()
         run.stop_reason += " The bound was at its ceiling, so the design by second moments it began at was kept."
@@ -156,7 +156,7 @@ def _measure(
         )
     score = evaluate_objective(measure_key, judge, actions, network, budget)
     warnings = []
-    if isinstance(objective, InfoNCE):
+    if objective.saturates:
         while is_saturated(score.value, budget.settle_batch_size) and budget.settle_batch_size < MAX_CONTRASTS:
             # The critic scores pairs, so it serves any number of contrasts.
             size = min(4 * budget.settle_batch_size, MAX_CONTRASTS)
@@ -172,7 +172,7 @@ def measure_at(run: Run, objective: AbstractObjective, actions: np.ndarray) -> E
     """The objective of a design that it did not choose, by a network trained for it."""
     budget = run.budget
     run.expect(budget.num_steps + budget.settle_steps * budget.settle_batch_size / budget.batch_size)
-    judge = on_unseen_draws(jr.fold_in(run.setup_key, 1), objective, budget)
+    judge = objective.on_unseen_draws(jr.fold_in(run.setup_key, 1), budget)
     _, network_key, train_key, _ = _start_keys(run, 0)
     network = _settle(
         run, objective, train_key, "chosen design", jnp.asarray(actions), _untrained(network_key, objective), "again",

@@ -13,9 +13,8 @@ from cobed.designers.gains import Rule, exchange_together
 from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
 from cobed.designers.training import measure_at
-from cobed.information import About, Estimate
-from cobed.models.predictor import core_of
-from cobed.objectives import AbstractObjective, AbstractSimulated, MomentValue
+from cobed.information import Estimate
+from cobed.objectives import About, AbstractObjective, MomentValue
 from cobed.policies import CostLimit
 from cobed.problem import Problem
 from cobed.spaces import AbstractSpace
@@ -33,12 +32,12 @@ MAX_PAIRS = 512
 
 def needs_exchange(problem: Problem, objective: AbstractObjective, closed_form: bool) -> bool:
     """Whether the gradient of outcomes would mislead the search for this objective."""
-    if problem.gradient_gap is None or core_of(problem.model) is not None:
+    if problem.gradient_gap is None or problem.model.linear_form() is not None:
         # Of linear predictors with binary outcomes and counts the straight-through gradient is known to do: docs/objectives.md.
         return False
     if not closed_form:
         # Another objective with a network may have a gradient of its own.
-        return isinstance(objective, AbstractSimulated)
+        return objective.simulated() is not None
     return isinstance(objective, MomentValue) or not can_exchange(problem)
 
 
@@ -67,8 +66,7 @@ def search_without_gradient(
     run.follow(objective)
     run.seconds_design += time.perf_counter() - started
     started = time.perf_counter()
-    closed_form = jax.eval_shape(objective.initial_network, jr.key(0)) is None
-    score = (measure if closed_form else measure_at)(run, objective, best.actions)
+    score = (measure_at if objective.trains else measure)(run, objective, best.actions)
     run.seconds_evaluation += time.perf_counter() - started
     return Finish(best, score, records, [])
 

@@ -15,12 +15,13 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from cobed import beliefs
 from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.errors import ModelError, ProblemError
 from cobed.inference.second_route import Witnesses, check_densities
-from cobed.models.base import AbstractLikelihoodModel, AbstractModel, over_draws
-from cobed.types import Array, Float, Int, Key, Params
+from cobed.models.base import AbstractModel, over_draws
+from cobed.types import Array, Float, Int, Key, Params, present
 
 
 class Draws(NamedTuple):
@@ -33,31 +34,57 @@ class Draws(NamedTuple):
     witnesses: Witnesses | None = None
 
 
-class AbstractSampler(eqx.Module):
-    """A way to the posterior that runs inside compiled code."""
-
-    num_draws: eqx.AbstractVar[int]
+class AbstractInference(eqx.Module):
+    """A way from one data set to its posterior."""
 
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """What the method is called in results."""
+        """What the method is called in results, and by the user."""
 
     @abc.abstractmethod
     def unfit(self, model: AbstractModel, data: Data) -> str | None:
-        """Why this sampler cannot take the model and the design, in words; None where it can. Not for compiled code."""
+        """Why it cannot take the model and the design, in words; None where it can. Not for compiled code."""
 
     @abc.abstractmethod
-    def draw(self, key: Key[Array, ""], model: AbstractModel, data: Data) -> Draws:
-        """`num_draws` draws of psi given the data. Pure: callers vmap over keys and `data.outcomes`."""
+    def posterior(self, key: Key[Array, ""], model: AbstractModel, data: Data) -> "Posterior":
+        """The posterior for one data set, with what is wrong with it in its warnings."""
 
     @abc.abstractmethod
     def judge(self, diagnostics: dict[str, float]) -> tuple[str, ...]:
         """What is wrong with a posterior of these diagnostics, one sentence each; empty where it can be trusted."""
 
+    # What `auto` asks.
+
     @property
-    def log_prior(self) -> Callable[[Any, Params], Float[Array, ""]] | None:
-        """What the log-densities of the witnesses hold besides the likelihood: a function of the model and psi."""
+    def reason(self) -> str:
+        """Why a posterior without warnings is right: the end of a sentence."""
+        return "it applies, and finds nothing wrong with its draws."
+
+    @property
+    def exact(self) -> bool:
+        """Whether the posterior is exact for the model as written: then warnings are about the data, and no other way is tried."""
+        return False
+
+    @property
+    def last_resort(self) -> bool:
+        """Whether all others are to be preferred where each has something wrong with it."""
+        return False
+
+    def discouraged(self, model: AbstractModel) -> str | None:
+        """Why `auto` leaves it out though it could run, in words; None where it does not."""
+        return None
+
+    def stronger(self) -> "AbstractInference | None":
+        """The same with more effort, to be tried where this has something wrong with it."""
+        return None
+
+    def for_worlds(self, num_draws: int) -> "AbstractSampler | None":
+        """With settings for thousands of worlds, of which at least so many draws each are wanted; None where it has no such."""
+        return None
+
+    def compiled(self) -> "AbstractSampler | None":
+        """Itself where it runs inside compiled code."""
         return None
 
     def require_fit(self, model: AbstractModel, data: Data) -> None:
@@ -66,8 +93,28 @@ class AbstractSampler(eqx.Module):
         if problem is not None:
             raise ModelError(f"Inference by {self.name} is not possible: {problem} With method='auto' cobed chooses.")
 
-    def posterior(self, key: Key[Array, ""], model: AbstractModel, data: Data) -> "Posterior":
-        """The posterior for one data set, with what is wrong with it in its warnings."""
+
+class AbstractSampler(AbstractInference):
+    """A way to the posterior that runs inside compiled code."""
+
+    num_draws: eqx.AbstractVar[int]
+
+    @abc.abstractmethod
+    def draw(self, key: Key[Array, ""], model: AbstractModel, data: Data) -> Draws:
+        """`num_draws` draws of psi given the data. Pure: callers vmap over keys and `data.outcomes`."""
+
+    @property
+    def log_prior(self) -> Callable[[Any, Params], Float[Array, ""]] | None:
+        """What the log-densities of the witnesses hold besides the likelihood: a function of the model and psi."""
+        return None
+
+    def for_worlds(self, num_draws):
+        return self
+
+    def compiled(self):
+        return self
+
+    def posterior(self, key, model, data):
         self.require_fit(model, data)
         draws = compiled_draw(self, key, model, data)
         diagnostics = {name: float(value) for name, value in draws.diagnostics.items()}
@@ -88,7 +135,7 @@ class Posterior:
     """Joint draws of psi given data. `params` is a pytree whose leaves are stacked N; `log_weights` (N,) up to a constant.
 
     `reason` says why this method was picked, `warnings` what speaks against trusting it. `model` is the one it is of, where
-    `cobed.infer` made it.
+    `cobed.infer` made it. `belief` is the posterior itself where it is known exactly, of which `params` are draws.
     """
 
     params: Params
@@ -98,6 +145,7 @@ class Posterior:
     warnings: tuple[str, ...] = ()
     reason: str = ""
     model: AbstractModel | None = None
+    belief: beliefs.AbstractBelief | None = None
 
     def __post_init__(self):
         lengths = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(self.params)}
@@ -133,6 +181,10 @@ class Posterior:
         """E[y | a_t, c_t, psi] for every draw."""
         return _mean_rewards(model, self.params, jnp.asarray(contexts), jnp.asarray(actions))
 
+    def as_belief(self) -> beliefs.AbstractBelief:
+        """What takes the place of a model's prior: the exact posterior where there is one, otherwise the weighted draws."""
+        return self.belief or beliefs.Draws(self.params, self.log_weights)
+
     def equal_draws(self, num_draws: int, key: Key[Array, ""]) -> Params:
         """At most so many draws of equal weight, stacked. Evenly spaced ones where all weigh alike, so the key is not used then."""
         if np.ptp(np.asarray(self.log_weights)) == 0:
@@ -159,7 +211,7 @@ def _mean_rewards(
 
 def data_log_likelihood(model: AbstractModel, params: Params, data: Data) -> Float[Array, ""]:
     """log p(y | C, A, psi) of all rows; minus infinity where it is not a number."""
-    log_likelihood = model.log_likelihood  # pyright: ignore[reportAttributeAccessIssue]
+    log_likelihood = present(model.likelihood())
     total = jnp.sum(jax.vmap(log_likelihood, (None, 0, 0, 0))(params, data.contexts, data.actions, data.outcomes))
     return jnp.where(jnp.isnan(total), -jnp.inf, total)
 
@@ -196,7 +248,7 @@ def thinned(draws: Params, num_draws: int) -> Params:
 
 def needs_likelihood(model: AbstractModel) -> str | None:
     """Why the model cannot be fitted to data at all; None where it can."""
-    if isinstance(model, AbstractLikelihoodModel):
+    if model.likelihood() is not None:
         return None
     return (
         f"{type(model).__name__} has no likelihood. Subclass cobed.models.AbstractLikelihoodModel, or write the model "
@@ -206,7 +258,7 @@ def needs_likelihood(model: AbstractModel) -> str | None:
 
 def impossible(model: AbstractModel, data: Data, params: Params) -> ProblemError:
     """The error for data of likelihood zero at every draw: it names the row that the fewest draws can explain."""
-    rows = jax.vmap(model.log_likelihood, in_axes=(None, 0, 0, 0))  # pyright: ignore[reportAttributeAccessIssue]
+    rows = jax.vmap(present(model.likelihood()), in_axes=(None, 0, 0, 0))
     each = jax.vmap(rows, in_axes=(0, None, None, None))(params, data.contexts, data.actions, data.outcomes)
     possible = np.isfinite(np.asarray(each))
     row = int(np.argmin(possible.sum(0)))

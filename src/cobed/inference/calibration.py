@@ -17,8 +17,7 @@ from scipy.stats import chi2
 from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.errors import ProblemError
-from cobed.inference.base import AbstractSampler
-from cobed.inference.nuts import NUTS
+from cobed.inference.base import AbstractInference, AbstractSampler
 from cobed.keys import Seed, as_key, key_came_first
 from cobed.problem import Problem
 from cobed.types import Array, Float, Key, Params
@@ -51,7 +50,7 @@ class Calibration:
 def calibrate(
     problem: Problem,
     design: Any,
-    sampler: AbstractSampler | NUTS,
+    sampler: AbstractInference,
     num_worlds: int = 500,
     num_draws: int = 99,
     num_bins: int = 20,
@@ -60,7 +59,7 @@ def calibrate(
 ) -> Calibration:
     """Ranks of psi among `num_draws` posterior draws in `num_worlds` worlds, with a `DesignResult` or actions (D, A).
 
-    NUTS runs one world after another; the others some at once.
+    What does not run inside compiled code takes one world after another; the others some at once.
     """
     if (num_draws + 1) % num_bins or num_worlds < 5 * num_bins:
         raise ProblemError(
@@ -69,12 +68,13 @@ def calibrate(
         )
     key = as_key(seed)
     played = Data(problem.contexts, problem.check_actions(design), np.zeros(problem.num_contexts))
-    if isinstance(sampler, NUTS):
+    compiled = sampler.compiled()
+    sampler.require_fit(problem.model, played)
+    if compiled is None:
         each = [_rank_by_chains(k, problem, played, sampler, num_draws) for k in jr.split(key, num_worlds)]
         found = [np.stack(column) for column in zip(*each, strict=True)]
     else:
-        sampler.require_fit(problem.model, played)
-        found = _ranks(key, problem, played, sampler, num_worlds, num_draws)
+        found = _ranks(key, problem, played, compiled, num_worlds, num_draws)
     ranks, errors, deviations = (np.asarray(array) for array in found)
     counts = np.stack([np.bincount(column * num_bins // (num_draws + 1), minlength=num_bins) for column in ranks.T])
     expected = num_worlds / num_bins
@@ -101,7 +101,7 @@ def _ranks(
     return jax.lax.map(one, jr.split(key, num_worlds), batch_size=BATCH_SIZE)
 
 
-def _rank_by_chains(key: Key[Array, ""], problem: Problem, design: Data, sampler: NUTS, num_draws: int):
+def _rank_by_chains(key: Key[Array, ""], problem: Problem, design: Data, sampler: AbstractInference, num_draws: int):
     world_key, noise_key, infer_key, choice_key = jr.split(key, 4)
     world = problem.sample_world(world_key)
     data = design.with_outcomes(problem.sample_outcomes(noise_key, world, design.actions))

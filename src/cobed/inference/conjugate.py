@@ -7,7 +7,7 @@ By the singular values of B nothing is inverted and no condition number is squar
 thousands of worlds; one posterior is computed in double precision on the host.
 """
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,13 +17,15 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from scipy.stats import chi2
 
+from cobed.beliefs import Gaussian
 from cobed.data import Data
 from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler, Draws, Posterior
 from cobed.inference.second_route import check_densities, gaussian_witnesses
-from cobed.models.base import AbstractGaussianModel, AbstractModel, HasGaussianPrior
-from cobed.models.gaussian import covariance_root, is_affine, rewards_and_slopes, unraveller
-from cobed.types import Array, Float, Key
+from cobed.linalg import covariance_root
+from cobed.models.base import AbstractModel
+from cobed.models.gaussian import is_affine, rewards_and_slopes, unraveller
+from cobed.types import Array, Float, Key, present
 
 # Data this unlikely under the prior point to a wrong row or a wrong model.
 SURPRISE = 1e-6
@@ -54,8 +56,19 @@ class Conjugate(AbstractSampler):
     def name(self) -> str:
         return "conjugate"
 
+    @property
+    def exact(self):
+        return True
+
+    @property
+    def reason(self):
+        return "the posterior is Gaussian and known in closed form."
+
+    def for_worlds(self, num_draws):
+        return Conjugate(2 * -(-num_draws // 2))
+
     def unfit(self, model, data):
-        if not isinstance(model, AbstractGaussianModel) or not isinstance(model, HasGaussianPrior):
+        if model.gaussian_noise() is None or model.prior_moments() is None:
             return f"{type(model).__name__} is not Gaussian in psi and in the noise (AbstractGaussianModel, prior_moments)."
         if not is_affine(model, data.contexts, data.actions):
             return f"the mean reward of {type(model).__name__} is not affine in psi."
@@ -68,21 +81,23 @@ class Conjugate(AbstractSampler):
 
     def posterior(self, key, model, data):
         self.require_fit(model, data)
-        model = cast(AbstractGaussianModel, model)
-        linear = _linearise_exactly(model, data)
-        update = _update(*linear, model.noise_std, np)
+        linear, noise_std = _linearise_exactly(model, data), present(model.gaussian_noise())
+        update = _update(*linear, noise_std, np)
         residuals = np.asarray(data.outcomes, np.float64) - update.expected
         mean = jnp.asarray(update.prior_mean + update.gain @ residuals, jnp.float32)
         draws = self._draw(key, model, mean, jnp.asarray(update.factor, jnp.float32))
         flat = jax.vmap(lambda psi: ravel_pytree(psi)[0])(draws.params)
         of_draws = residuals - (np.asarray(flat, np.float64) - update.prior_mean) @ linear[3].T
-        check_densities(self.name, model, data, gaussian_witnesses(draws.params, of_draws, model.noise_std))
+        check_densities(self.name, model, data, gaussian_witnesses(draws.params, of_draws, noise_std))
         surprise = update.whitener @ residuals
         diagnostics = {
             "ess": float(self.num_draws),
             "prior_predictive_p": float(chi2.sf(surprise @ surprise, data.num_rows)),
         }
-        return Posterior(draws.params, draws.log_weights, self.name, diagnostics, self.judge(diagnostics))
+        belief = Gaussian(unraveller(model)(mean), update.factor @ update.factor.T, update.factor)
+        return Posterior(
+            draws.params, draws.log_weights, self.name, diagnostics, self.judge(diagnostics), belief=belief
+        )
 
     def judge(self, diagnostics):
         p = diagnostics.get("prior_predictive_p", 1.0)
@@ -105,12 +120,12 @@ class Conjugate(AbstractSampler):
 
 def exact_update(model: AbstractModel, data: Data) -> Update:
     """The update by the design of `data`, in double precision on the host. Its outcomes are not used."""
-    return _update(*_linearise_exactly(model, data), model.noise_std, np)  # pyright: ignore[reportAttributeAccessIssue]
+    return _update(*_linearise_exactly(model, data), present(model.gaussian_noise()), np)
 
 
 def design_update(model: AbstractModel, data: Data) -> Update:
     """The same in single precision, inside compiled code: for thousands of worlds or designs."""
-    return _update(*_linearise(model, data), model.noise_std, jnp)  # pyright: ignore[reportAttributeAccessIssue]
+    return _update(*_linearise(model, data), present(model.gaussian_noise()), jnp)
 
 
 def posterior_moments(model: AbstractModel, data: Data) -> tuple[np.ndarray, np.ndarray]:

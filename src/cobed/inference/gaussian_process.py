@@ -5,8 +5,6 @@
 with f_O a draw given the model's own observations O, k_O its covariance, and X the points of the experiment.
 """
 
-from typing import cast
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,6 +12,7 @@ import jax.random as jr
 import numpy as np
 from scipy.stats import chi2
 
+from cobed.beliefs import Process
 from cobed.compilation import lean_jit
 from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler, Draws, Posterior
@@ -37,13 +36,24 @@ class GaussianProcessPosterior(AbstractSampler):
     def name(self) -> str:
         return "gaussian process"
 
+    @property
+    def exact(self):
+        return True
+
+    @property
+    def reason(self):
+        return "the posterior is Gaussian and known in closed form."
+
+    def for_worlds(self, num_draws):
+        return GaussianProcessPosterior(2 * -(-num_draws // 2))
+
     def unfit(self, model, data):
-        if not isinstance(model, GaussianProcess):
+        if model.process() is None:
             return f"{type(model).__name__} is not a cobed.models.GaussianProcess."
         return None
 
     def draw(self, key, model, data):
-        model = cast(GaussianProcess, model)
+        model = model.process()
         # In single precision, for thousands of worlds of one design: the factors of the design are computed once for all.
         update = model.update(data.contexts, data.actions)
         zeros = jnp.zeros_like(data.outcomes)
@@ -61,7 +71,7 @@ class GaussianProcessPosterior(AbstractSampler):
     def posterior(self, key, model, data):
         """Solved in double precision on the host."""
         self.require_fit(model, data)
-        model = cast(GaussianProcess, model)
+        model = model.process()
         whole = model.condition(data)
         draws = _draw_of(self, key, model, whole)
         # The whitened residuals of the last rows are those of the experiment given the observations.
@@ -72,7 +82,9 @@ class GaussianProcessPosterior(AbstractSampler):
             "ess": float(self.num_draws),
             "prior_predictive_p": float(chi2.sf(surprise @ surprise, len(surprise))),
         }
-        return Posterior(draws.params, draws.log_weights, self.name, diagnostics, self.judge(diagnostics))
+        return Posterior(
+            draws.params, draws.log_weights, self.name, diagnostics, self.judge(diagnostics), belief=Process(whole)
+        )
 
     def judge(self, diagnostics):
         p = diagnostics.get("prior_predictive_p", 1.0)

@@ -35,6 +35,15 @@ class Importance(AbstractSampler):
     def name(self) -> str:
         return "importance"
 
+    @property
+    def reason(self):
+        return "the weights of the prior draws pass the checks of effective size and Pareto k."
+
+    @property
+    def last_resort(self):
+        # The effective size of prior draws means little when their weights have collapsed.
+        return True
+
     def unfit(self, model, data):
         return needs_likelihood(model)
 

@@ -26,9 +26,9 @@ from cobed.inference.base import (
 from cobed.inference.importance import MAX_PARETO_K, MIN_ESS, pareto_k
 from cobed.inference.second_route import choose_witnesses
 from cobed.linalg import whitener
-from cobed.models.base import HasGaussianPrior, HasLogPrior
+from cobed.models.base import has_log_prior
 from cobed.models.gaussian import unraveller
-from cobed.types import Array, Float
+from cobed.types import Array, Float, present
 
 # Degrees of freedom of the proposal: tails heavier than a Gaussian prior's, at a loss of about a tenth of the draws.
 FREEDOM = 30
@@ -52,19 +52,26 @@ class Laplace(AbstractSampler):
     def name(self) -> str:
         return "laplace"
 
+    @property
+    def reason(self):
+        return "the prior is Gaussian, and the weights of draws around the mode pass the checks."
+
+    def for_worlds(self, num_draws):
+        return Laplace(max(num_draws, 1024))
+
     def unfit(self, model, data):
         problem = needs_likelihood(model)
-        if problem is None and not (isinstance(model, HasGaussianPrior) and isinstance(model, HasLogPrior)):
+        if problem is None and (model.prior_moments() is None or not has_log_prior(model)):
             problem = f"the prior of {type(model).__name__} is not known to be Gaussian (prior_moments, log_prior)."
         return problem
 
     def draw(self, key, model, data):
-        mean, cov = model.prior_moments()  # pyright: ignore[reportAttributeAccessIssue]
+        mean, cov = present(model.prior_moments())
         unravel = unraveller(model)
 
         def log_density(flat: Float[Array, " P"]) -> Float[Array, ""]:
             psi = unravel(flat)
-            return model.log_prior(psi) + data_log_likelihood(model, psi, data)  # pyright: ignore[reportAttributeAccessIssue]
+            return present(model.log_prior(psi)) + data_log_likelihood(model, psi, data)
 
         # Everything is computed for z, psi = mean + scale * z, so that columns of any unit are alike.
         scale = jnp.sqrt(jnp.diagonal(cov))

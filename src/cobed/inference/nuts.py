@@ -7,7 +7,6 @@ likeliest of a few prior draws each. NumPyro itself is imported when first used.
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -16,11 +15,10 @@ from jax.flatten_util import ravel_pytree
 
 from cobed.compilation import lean_jit
 from cobed.data import Data
-from cobed.errors import ModelError, ProblemError
-from cobed.inference.base import Posterior, data_log_likelihood, impossible, needs_likelihood
+from cobed.errors import ProblemError
+from cobed.inference.base import AbstractInference, Posterior, data_log_likelihood, impossible, needs_likelihood
 from cobed.inference.second_route import check_densities, choose_witnesses
-from cobed.models.base import AbstractModel, HasLogPrior, HasPriorBounds
-from cobed.models.numpyro import NumPyroModel
+from cobed.models.base import AbstractModel, has_log_prior, params_shape
 from cobed.types import Array, Float, Key, Params
 
 MAX_RHAT = 1.01
@@ -29,7 +27,7 @@ MIN_ESS = 400.0
 STARTS_PER_CHAIN = 64
 
 
-class NUTS(eqx.Module):
+class NUTS(AbstractInference):
     """`num_chains` chains of `num_warmup` and then `num_draws` steps."""
 
     num_draws: int = 1000
@@ -46,22 +44,23 @@ class NUTS(eqx.Module):
     def name(self) -> str:
         return "nuts"
 
-    def unfit(self, model: AbstractModel, data: Data) -> str | None:
-        """Why NUTS cannot take the model, in words; None where it can."""
-        leaves = jax.tree_util.tree_leaves_with_path(jax.eval_shape(model.sample_prior, jr.key(0)))
+    @property
+    def reason(self):
+        return "the chains agree."
+
+    def unfit(self, model, data):
+        leaves = jax.tree_util.tree_leaves_with_path(params_shape(model))
         for path, leaf in leaves:
             if not jnp.issubdtype(leaf.dtype, jnp.floating):
                 name = jax.tree_util.keystr(path) or "psi"
                 return f"{name} is {leaf.dtype}, and NUTS follows gradients. Sum or average discrete parts out."
-        if not isinstance(model, NumPyroModel | HasLogPrior):
+        if not has_log_prior(model):
             return f"{type(model).__name__} is neither a NumPyro program nor has a log_prior(params)."
         return needs_likelihood(model)
 
-    def posterior(self, key: Key[Array, ""], model: AbstractModel, data: Data) -> Posterior:
+    def posterior(self, key, model, data):
         """Draws of all chains, with R-hat and effective size over the coordinates of psi, worst first."""
-        problem = self.unfit(model, data)
-        if problem is not None:
-            raise ModelError(f"Inference by nuts is not possible: {problem} With method='auto' cobed chooses.")
+        self.require_fit(model, data)
         start_key, run_key = jr.split(key)
         starts = self._starts(start_key, model, data)
         chains, log_densities, diverging = _run_chains(run_key, self.num_warmup, self.num_draws, model, data, starts)
@@ -73,8 +72,7 @@ class NUTS(eqx.Module):
         )
         return Posterior(params, jnp.zeros(total), self.name, diagnostics, self.judge(diagnostics))
 
-    def judge(self, diagnostics: dict[str, float]) -> tuple[str, ...]:
-        """What is wrong with a posterior of these diagnostics, one sentence each."""
+    def judge(self, diagnostics):
         warnings = []
         if not diagnostics["r_hat"] <= MAX_RHAT:
             warnings.append(
@@ -127,8 +125,8 @@ def _run_chains(
     from numpyro import infer
     from numpyro.infer.util import unconstrain_fn
 
-    if isinstance(model, NumPyroModel):
-        conditioned = model.conditioned(data.contexts, data.actions, data.outcomes)
+    conditioned = model.conditioned(data.contexts, data.actions, data.outcomes)
+    if conditioned is not None:
         kernel = infer.NUTS(conditioned, init_strategy=infer.init_to_sample())
         finish = lambda chains: {name: chains[name] for name in starts}  # noqa: E731
         initial = jax.vmap(lambda p: unconstrain_fn(conditioned, (), {}, p))(starts)
@@ -159,15 +157,15 @@ def _run_chains(
 
 def log_prior_on_the_line(model: Any, params: Params) -> Float[Array, ""]:
     """log p(psi) + log |d psi / d line|: the prior as the chains see it."""
-    log_prior, log_volume = model.log_prior(params), 0.0
-    if isinstance(model, NumPyroModel):
-        log_volume = model.log_volume(params)
-    elif isinstance(model, HasPriorBounds):
-        low, high = (ravel_pytree(bound)[0] for bound in model.prior_bounds())
+    log_prior, log_volume, bounds = model.log_prior(params), model.log_volume(params), model.prior_bounds()
+    if log_volume is not None:
+        return log_prior + log_volume
+    if bounds is not None:
+        low, high = (ravel_pytree(bound)[0] for bound in bounds)
         flat = ravel_pytree(params)[0]
         # psi = low + (high - low) s(line), so that d psi / d line = (psi - low) (high - psi) / (high - low)
-        log_volume = jnp.sum(jnp.log(flat - low) + jnp.log(high - flat) - jnp.log(high - low))
-    return log_prior + log_volume
+        log_prior += jnp.sum(jnp.log(flat - low) + jnp.log(high - flat) - jnp.log(high - low))
+    return log_prior
 
 
 def chain_diagnostics(chains: Params) -> dict[str, float]:
@@ -185,9 +183,10 @@ def chain_diagnostics(chains: Params) -> dict[str, float]:
 def _coordinates(model: AbstractModel, starts: Params) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Between psi and the whole line: `to_psi(line) -> (psi, log |d psi / d line|)` and `to_line(psi)`."""
     _, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], starts))
-    if not isinstance(model, HasPriorBounds):
+    bounds = model.prior_bounds()
+    if bounds is None:
         return lambda line: (unravel(line), jnp.zeros(())), lambda params: ravel_pytree(params)[0]
-    low, high = (ravel_pytree(bound)[0] for bound in model.prior_bounds())
+    low, high = (ravel_pytree(bound)[0] for bound in bounds)
 
     def to_psi(line: Float[Array, " P"]) -> tuple[Params, Float[Array, ""]]:
         # psi = low + (high - low) s(line), s' = s (1 - s)

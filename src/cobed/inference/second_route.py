@@ -169,7 +169,7 @@ def _in_small_parts(
 ) -> tuple[Float[Array, " K"], Float[Array, "K chunks rows"]]:
     """Log-priors, and log-likelihoods of all rows, one draw and one chunk after the other."""
     run = _plainly if amount is None else partial(moved, amount)
-    likelihoods = jax.vmap(model.log_likelihood, in_axes=(None, 0, 0, 0))
+    likelihoods = jax.vmap(model.likelihood(), in_axes=(None, 0, 0, 0))
 
     def draw(psi: Params):
         prior = jnp.zeros(()) if log_prior is None else run(partial(log_prior, model), psi)

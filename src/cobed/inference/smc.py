@@ -30,14 +30,17 @@ from cobed.inference.base import (
     systematic,
 )
 from cobed.inference.second_route import Witnesses, choose_witnesses, join
-from cobed.models.base import HasLogPrior
-from cobed.models.numpyro import NumPyroModel
-from cobed.types import Array, Float, Int, Key
+from cobed.models.base import has_log_prior, params_shape
+from cobed.models.gaussian import num_params
+from cobed.types import Array, Float, Int, Key, present
 
 # Degrees of freedom of the independent proposal: heavier tails than the posterior keep its weights bounded.
 FREEDOM = 5
 MIN_ACCEPTANCE = 0.05
 MIN_ESS = 200.0
+MANY_DRAWS = 16_384
+# Above this many numbers in psi a cloud of draws says too little about their covariance.
+MAX_DIM = 50
 # Prior draws for each draw that is kept.
 PRIOR_DRAWS = 8
 
@@ -82,13 +85,32 @@ class TemperedSMC(AbstractSampler):
     def name(self) -> str:
         return "smc"
 
+    @property
+    def reason(self):
+        draws = (
+            "the draws reached the posterior and moved freely"
+            if self.num_draws < MANY_DRAWS
+            else "fewer draws were too few"
+        )
+        return f"the prior has a density and psi is small; {draws}."
+
+    def stronger(self):
+        return TemperedSMC(MANY_DRAWS) if self.num_draws < MANY_DRAWS else None
+
+    def for_worlds(self, num_draws):
+        return TemperedSMC(max(num_draws, 512))
+
+    def discouraged(self, model):
+        size = num_params(model)
+        return None if size <= MAX_DIM else f"psi has {size} numbers; SMC is for at most {MAX_DIM}."
+
     def unfit(self, model, data):
-        if not isinstance(model, HasLogPrior):
+        if not has_log_prior(model):
             return f"{type(model).__name__} has no log_prior(params) to weigh its moves by."
-        leaves = jax.tree.leaves(jax.eval_shape(model.sample_prior, jr.key(0)))  # pyright: ignore[reportAttributeAccessIssue]
+        leaves = jax.tree.leaves(params_shape(model))
         if not all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves):
             return "psi has entries that are not floating-point numbers, which cannot be moved in small steps."
-        if isinstance(model, NumPyroModel) and (bound := model.bound_sites()):
+        if bound := model.bound_sites():
             return f"the sites {bound} obey an equation (a simplex, say), and small steps would leave it."
         return needs_likelihood(model)
 
@@ -101,7 +123,7 @@ class TemperedSMC(AbstractSampler):
         def densities(flat: Float[Array, "N P"]) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
             def one(vector: Float[Array, " P"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
                 p = unravel(vector)
-                log_prior = model.log_prior(p)  # pyright: ignore[reportAttributeAccessIssue]
+                log_prior = present(model.log_prior(p))
                 return jnp.where(jnp.isnan(log_prior), -jnp.inf, log_prior), data_log_likelihood(model, p, data)
 
             return jax.vmap(one)(flat)

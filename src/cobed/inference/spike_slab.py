@@ -12,7 +12,7 @@ walk from one explanation to the other through small steps. So each sweep also m
 positive entries slide (a draw from the Gaussian along that line, refused outside), a positive and a zero one swap.
 """
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -25,11 +25,12 @@ from cobed.data import Data
 from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler, Draws
 from cobed.inference.second_route import quadratic_witnesses
-from cobed.models.base import AbstractGaussianModel, AbstractModel, HasSparsePrior
+from cobed.models.base import AbstractModel
 from cobed.models.gaussian import is_affine, rewards_and_slopes, unraveller
-from cobed.types import Array, Float, Key
+from cobed.types import Array, Float, Key, present
 
 MIN_ESS = 400.0
+LONG_BURN = 1_000
 # Below this t the distribution function leaves single precision, and the tail of the normal has its own formula.
 FAR = -8.0
 
@@ -74,8 +75,20 @@ class SpikeAndSlab(AbstractSampler):
     def name(self) -> str:
         return "spike_slab"
 
+    @property
+    def reason(self):
+        chains = "and the chains agree" if self.num_burn < LONG_BURN else "after longer chains than usual"
+        return f"each number in psi is zero or half-normal, {chains}."
+
+    def stronger(self):
+        return SpikeAndSlab(16_384, num_burn=LONG_BURN) if self.num_burn < LONG_BURN else None
+
+    def for_worlds(self, num_draws):
+        # Four chains: what is spent on burn-in is not averaged over.
+        return SpikeAndSlab(4 * max(-(-num_draws // 4), 16), num_chains=4, num_burn=50)
+
     def unfit(self, model, data):
-        if not isinstance(model, AbstractGaussianModel) or not isinstance(model, HasSparsePrior):
+        if model.gaussian_noise() is None or model.sparse_prior() is None:
             return (
                 f"{type(model).__name__} has no independent entries of psi that are zero or half-normal, with Gaussian "
                 "noise (AbstractGaussianModel, sparse_prior)."
@@ -85,12 +98,13 @@ class SpikeAndSlab(AbstractSampler):
         return None
 
     def draw(self, key, model, data):
-        model = cast(AbstractGaussianModel, model)
         system = make_system(model, data)
         chains, _ = self._run(key, system)
         flat = chains.reshape(self.num_draws, -1)
         params = jax.vmap(unraveller(model))(flat)
-        seen = quadratic_witnesses(params, flat, system.pull, system.matrix, system.residuals, model.noise_std)
+        seen = quadratic_witnesses(
+            params, flat, system.pull, system.matrix, system.residuals, present(model.gaussian_noise())
+        )
         return Draws(params, jnp.zeros(self.num_draws), agreement(chains), seen)
 
     def judge(self, diagnostics):
@@ -134,9 +148,9 @@ class SpikeAndSlab(AbstractSampler):
 
 def make_system(model: AbstractModel, data: Data) -> System:
     """The Gram matrix and the pulls of the data, in units of the noise."""
-    inclusion, scale = model.sparse_prior()  # pyright: ignore[reportAttributeAccessIssue]
+    inclusion, scale = present(model.sparse_prior())
     at_zero, slopes = rewards_and_slopes(model, data.contexts, data.actions, jnp.zeros_like(scale))
-    precision, residuals = model.noise_std**-2, data.outcomes - at_zero  # pyright: ignore[reportAttributeAccessIssue]
+    precision, residuals = present(model.gaussian_noise()) ** -2, data.outcomes - at_zero
     return System(precision * slopes.T @ slopes, precision * slopes.T @ residuals, inclusion, scale, residuals)
 
 

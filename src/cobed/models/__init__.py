@@ -1,7 +1,7 @@
 """Models: what an action may earn in a context, and what is not yet known about it."""
 
 from cobed.models.bandit import LinearBandit
-from cobed.models.base import AbstractGaussianModel, AbstractLikelihoodModel, AbstractModel, HasBestAction
+from cobed.models.base import AbstractGaussianModel, AbstractLikelihoodModel, AbstractModel
 from cobed.models.causal import CausalGraph
 from cobed.models.continuous import ContinuousExample
 from cobed.models.discrete import DiscreteExample
@@ -22,7 +22,6 @@ __all__ = [
     "DiscreteExample",
     "GaussianProcess",
     "GeneralisedLinear",
-    "HasBestAction",
     "LinearBandit",
     "LinearFeatures",
     "LinearGaussian",

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
-from cobed.models.base import AbstractModel, HasAverageParams, over_draws
+from cobed.models.base import AbstractModel, over_draws
 from cobed.spaces import AbstractSpace
 
 
@@ -32,8 +32,9 @@ class AverageReward(AbstractModel):
 
     def mean_reward(self, params, context, action):
         draws, weights = params
-        if self.optimism == 0.0 and isinstance(self.model, HasAverageParams):
-            return self.model.mean_reward(self.model.average_params(draws, weights), context, action)
+        average = self.model.average_params(draws, weights) if self.optimism == 0.0 else None
+        if average is not None:
+            return self.model.mean_reward(average, context, action)
         rewards = over_draws(self.model, lambda psi: self.model.mean_reward(psi, context, action), draws)
         mean = weights @ rewards
         if self.optimism == 0.0:

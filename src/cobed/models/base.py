@@ -1,29 +1,38 @@
-"""The contract of a model: a prior over psi and the reward of one action in one context. Callers vmap.
+"""The contract of a model: a belief about psi, the reward of one action in one context, and the law of outcomes. Callers vmap.
 
-A model must offer `sample_prior`, `mean_reward` and `sample_outcome`. Everything else is a capability that the engine
-uses where it finds it: a likelihood (`AbstractLikelihoodModel`), a best action in closed form (`HasBestAction`), and,
-for inference, the density (`HasLogPrior`), the bounds (`HasPriorBounds`), the Gaussian moments (`HasGaussianPrior`) or
-the spikes and slabs (`HasSparsePrior`) of the prior; for the value of an experiment in closed form, the mean of a Gaussian
-posterior (`HasPosteriorMean`); for designs by covariances, the moments of the rewards (`HasRewardMoments`); for cheap
-decisions, `HasAverageParams`.
+A model must offer `sample_prior`, `mean_reward` and `sample_outcome`. Everything else is something that only some models can do,
+and None elsewhere: the engine asks by calling, never by the type.
 """
 
 import abc
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 
+from cobed.beliefs.base import AbstractBelief, Known, Moments, sampled_moments
 from cobed.compilation import check_compiler
+from cobed.outcomes import AbstractLaw
 from cobed.spaces import AbstractSpace
 from cobed.types import Array, Float, Key, Params
 
+LogLikelihood = Callable[[Params, Array, Array, Array], Float[Array, ""]]
+
+
+class LinearForm(NamedTuple):
+    """Outcomes of a law, with its `scale`, around a predictor eta = features(c, a) . psi; psi is one vector."""
+
+    features: Callable[[Float[Array, " C"], Float[Array, " A"]], Float[Array, " P"]]
+    law: AbstractLaw
+    scale: float | Float[Array, ""]
+
 
 class AbstractModel(eqx.Module):
-    """A prior over psi and the reward of one action in one context."""
+    """What is known about psi, and the reward and the outcomes of one action in one context."""
 
     action_space: eqx.AbstractVar[AbstractSpace]
     # None: contexts of any length will do.
@@ -33,13 +42,109 @@ class AbstractModel(eqx.Module):
         # Nothing is computed without a model, so no program with wrong numbers gets past this line.
         check_compiler()
 
+    def for_contexts(self, context_dim: int) -> "AbstractModel":
+        """The model, told the number of context columns where it must know it and does not yet."""
+        return self
+
+    # The belief about psi. `P` numbers are in psi laid out flat by `jax.flatten_util.ravel_pytree`.
+
     @abc.abstractmethod
     def sample_prior(self, key: Key[Array, ""]) -> Params:
         """One draw of psi ~ p(psi)."""
 
+    def log_prior(self, params: Params) -> Float[Array, ""] | None:
+        """log p(psi), minus infinity outside the support; psi is then a pytree of floats."""
+        return None
+
+    def prior_moments(self) -> tuple[Float[Array, " P"], Float[Array, "P P"]] | None:
+        """Mean and covariance of the flat psi, where it is Gaussian."""
+        return None
+
+    def sparse_prior(self) -> tuple[Float[Array, " P"], Float[Array, " P"]] | None:
+        """See `AbstractBelief.sparse`."""
+        return None
+
+    def prior_bounds(self) -> tuple[Params, Params] | None:
+        """The lowest and the highest psi, all finite, where it lives in a box."""
+        return None
+
+    def psi_moments(self, key: Key[Array, ""]) -> Moments:
+        """Mean and covariance of the flat psi in double precision: exact where they are known, otherwise from draws."""
+        exact = self.prior_moments()
+        if exact is None:
+            return sampled_moments(key, self.sample_prior)
+        mean, cov = jax.device_get(exact)
+        return mean.astype(float), cov.astype(float)
+
+    def sample_prior_of(
+        self, key: Key[Array, ""], contexts: Float[Array, "n C"], actions: Float[Array, "n A"]
+    ) -> Params | None:
+        """psi as a program draws it beside these units, which it must not depend on."""
+        return None
+
+    def bound_sites(self) -> list[str]:
+        """Parts of psi whose entries obey an equation (a simplex, a correlation matrix): a small step leaves their support."""
+        return []
+
+    def log_volume(self, params: Params) -> Float[Array, ""] | None:
+        """log |d psi / d line| of the model's own map from the whole line to the support of psi."""
+        return None
+
+    def given(self, known: Known) -> "AbstractModel":
+        """The same reward and the same law with a posterior, or a belief, in the place of what was known about psi.
+
+        Nothing is estimated where the posterior is exact.
+        """
+        return Given(self, known.as_belief())
+
+    # The reward.
+
     @abc.abstractmethod
     def mean_reward(self, params: Params, context: Float[Array, " C"], action: Float[Array, " A"]) -> Float[Array, ""]:
         """E[y | a, c, psi]. For discrete actions also defined, and smooth, between the one-hot vectors."""
+
+    def best_action(self, params: Params, context: Float[Array, " C"]) -> Float[Array, " A"] | None:
+        """argmax_a E[y | a, c, psi] in closed form."""
+        return None
+
+    def linear_form(self) -> LinearForm | None:
+        """The linear predictor behind rewards and outcomes."""
+        return None
+
+    def average_params(self, draws: Params, weights: Float[Array, " N"]) -> Params | None:
+        """The psi whose reward is the weighted average of the rewards of the draws, stacked N: for rewards affine in psi."""
+        return None
+
+    def shared_params(self, params: Params) -> Params | None:
+        """A tree of the structure of psi: True for the leaves that all draws of one posterior share."""
+        return None
+
+    def posterior_mean(
+        self, contexts: Float[Array, "D C"], actions: Float[Array, "D A"], surprise: Float[Array, " D"]
+    ) -> Params | None:
+        """Where rewards and outcomes are jointly Gaussian: the psi with mean_reward(psi, c, a) = E[f(c, a) | y] everywhere, for
+        the outcomes y = E[y] + L surprise.
+
+        L L^T is the covariance of y before the experiment: with standard normal `surprise` this is a draw of what the
+        posterior mean will be. Differentiable in the actions.
+        """
+        return None
+
+    def moments(
+        self, contexts: Float[Array, "N C"], actions: Float[Array, "N A"]
+    ) -> tuple[Float[Array, " N"], Float[Array, "N N"]] | None:
+        """Mean and covariance of E[y | a, c, psi] at N pairs before the experiment, where rewards are jointly Gaussian."""
+        return None
+
+    def covariance(self, points: Float[Array, "N X"], others: Float[Array, "M X"]) -> Float[Array, "N M"] | None:
+        """Covariance of the rewards at two sets of points, each a context and an action laid end to end."""
+        return None
+
+    def process(self) -> Any:
+        """The Gaussian process whose draws are psi."""
+        return None
+
+    # The law of outcomes.
 
     @abc.abstractmethod
     def sample_outcome(
@@ -54,6 +159,20 @@ class AbstractModel(eqx.Module):
         keys = jr.split(key, contexts.shape[0])
         return jax.vmap(self.sample_outcome, in_axes=(0, None, 0, 0))(keys, params, contexts, actions)
 
+    def likelihood(self) -> LogLikelihood | None:
+        """log p(y | a, c, psi) as a function of psi, the context, the action and the outcome."""
+        return None
+
+    def conditioned(
+        self, contexts: Float[Array, "D C"], actions: Float[Array, "D A"], outcomes: Float[Array, " D"]
+    ) -> Callable[[], None] | None:
+        """A NumPyro program in which these outcomes are observed."""
+        return None
+
+    def gaussian_noise(self) -> float | None:
+        """The standard deviation of outcomes, where they are normal around the mean reward with the same one everywhere."""
+        return None
+
 
 class AbstractLikelihoodModel(AbstractModel):
     """A model whose likelihood can be evaluated."""
@@ -63,6 +182,9 @@ class AbstractLikelihoodModel(AbstractModel):
         self, params: Params, context: Float[Array, " C"], action: Float[Array, " A"], outcome: Float[Array, ""]
     ) -> Float[Array, ""]:
         """log p(y | a, c, psi)."""
+
+    def likelihood(self):
+        return self.log_likelihood
 
 
 class AbstractGaussianModel(AbstractLikelihoodModel):
@@ -81,103 +203,104 @@ class AbstractGaussianModel(AbstractLikelihoodModel):
         standardised = (outcome - self.mean_reward(params, context, action)) / self.noise_std
         return -0.5 * standardised**2 - jnp.log(self.noise_std * jnp.sqrt(2 * jnp.pi))
 
-
-@runtime_checkable
-class HasBestAction(Protocol):
-    """A model that knows a*(c, psi) = argmax_a E[y | a, c, psi] in closed form."""
-
-    def best_action(self, params: Params, context: Float[Array, " C"]) -> Float[Array, " A"]: ...
+    def gaussian_noise(self):
+        return self.noise_std
 
 
-@runtime_checkable
-class HasLogPrior(Protocol):
-    """A model that can evaluate the density of its prior; psi is then a pytree of floats."""
+class AbstractBeliefModel(AbstractModel):
+    """A model that holds its belief as a part, so that data replace that part and the model stays what it is."""
 
-    def log_prior(self, params: Params) -> Float[Array, ""]:
-        """log p(psi), minus infinity outside the support."""
-        ...
+    belief: eqx.AbstractVar[AbstractBelief]
 
+    def sample_prior(self, key):
+        return self.belief.sample(key)
 
-@runtime_checkable
-class HasPriorBounds(Protocol):
-    """A model whose psi lives in a bounded box."""
+    def log_prior(self, params):
+        return self.belief.log_density(params)
 
-    def prior_bounds(self) -> tuple[Params, Params]:
-        """The lowest and the highest psi: two pytrees of the shape of psi, all finite."""
-        ...
+    def prior_moments(self):
+        return self.belief.gaussian()
 
+    def sparse_prior(self):
+        return self.belief.sparse()
 
-@runtime_checkable
-class HasGaussianPrior(Protocol):
-    """A model whose psi, laid out flat by `jax.flatten_util.ravel_pytree`, is Gaussian."""
+    def psi_moments(self, key):
+        return self.belief.moments(key)
 
-    def prior_moments(self) -> tuple[Float[Array, " P"], Float[Array, "P P"]]:
-        """Mean and covariance of the flat psi."""
-        ...
+    @property
+    def prior_mean(self) -> np.ndarray:
+        """Of the flat psi, (P,)."""
+        return self.belief.moments(jr.key(0))[0]
 
+    @property
+    def prior_cov(self) -> np.ndarray:
+        """Of the flat psi, (P, P)."""
+        return self.belief.moments(jr.key(0))[1]
 
-@runtime_checkable
-class HasSparsePrior(Protocol):
-    """A model whose psi, laid out flat, has independent entries, each either exactly zero or half-normal."""
-
-    def sparse_prior(self) -> tuple[Float[Array, " P"], Float[Array, " P"]]:
-        """For each entry of the flat psi: the probability that it is not zero, and s of its law |N(0, s^2)| then."""
-        ...
+    def given(self, known):
+        return eqx.tree_at(lambda model: model.belief, self, known.as_belief())
 
 
-@runtime_checkable
-class HasPosteriorMean(Protocol):
-    """A model whose rewards and outcomes are jointly Gaussian, so that a posterior mean reward is the reward of some psi."""
+class Given(AbstractBeliefModel):
+    """The reward and the law of a model with a sampler of its own, and another belief."""
 
-    def posterior_mean(
-        self, contexts: Float[Array, "D C"], actions: Float[Array, "D A"], surprise: Float[Array, " D"]
-    ) -> Params:
-        """The psi with mean_reward(psi, c, a) = E[f(c, a) | y] everywhere, for the outcomes y = E[y] + L surprise.
+    model: AbstractModel
+    belief: AbstractBelief
+    action_space: AbstractSpace
+    context_dim: int | None = eqx.field(static=True)
 
-        L L^T is the covariance of y before the experiment: with standard normal `surprise` this is a draw of what the
-        posterior mean will be. Differentiable in the actions.
-        """
-        ...
+    def __init__(self, model: AbstractModel, belief: AbstractBelief):
+        self.model, self.belief = model, belief
+        self.action_space, self.context_dim = model.action_space, model.context_dim
 
+    def mean_reward(self, params, context, action):
+        return self.model.mean_reward(params, context, action)
 
-@runtime_checkable
-class HasRewardMoments(Protocol):
-    """A model whose rewards are jointly Gaussian. A point is a context and an action laid end to end."""
+    def best_action(self, params, context):
+        return self.model.best_action(params, context)
 
-    def moments(
-        self, contexts: Float[Array, "N C"], actions: Float[Array, "N A"]
-    ) -> tuple[Float[Array, " N"], Float[Array, "N N"]]:
-        """Mean and covariance of E[y | a, c, psi] at N pairs, before the experiment."""
-        ...
+    def linear_form(self):
+        return self.model.linear_form()
 
-    def covariance(self, points: Float[Array, "N X"], others: Float[Array, "M X"]) -> Float[Array, "N M"]:
-        """Covariance of the rewards at two sets of points, before the experiment."""
-        ...
+    def average_params(self, draws, weights):
+        return self.model.average_params(draws, weights)
 
+    def shared_params(self, params):
+        return self.model.shared_params(params)
 
-@runtime_checkable
-class HasAverageParams(Protocol):
-    """A model whose reward is affine in psi, so that an average of rewards is the reward of an average psi."""
+    def sample_outcome(self, key, params, context, action):
+        return self.model.sample_outcome(key, params, context, action)
 
-    def average_params(self, draws: Params, weights: Float[Array, " N"]) -> Params:
-        """The psi whose reward is the weighted average of the rewards of the draws, stacked N."""
-        ...
+    def sample_outcomes(self, key, params, contexts, actions):
+        return self.model.sample_outcomes(key, params, contexts, actions)
 
+    def likelihood(self):
+        return self.model.likelihood()
 
-@runtime_checkable
-class HasSharedParams(Protocol):
-    """A model with numbers in psi that are alike in all draws of one posterior."""
-
-    def shared_params(self, params: Params) -> Params:
-        """A tree of the structure of psi: True for the leaves that all draws share."""
-        ...
+    def gaussian_noise(self):
+        return self.model.gaussian_noise()
 
 
 def over_draws(model: AbstractModel, function: Callable[[Params], Any], draws: Params) -> Any:
     """`function` of every draw of one posterior, stacked N. What the draws share is computed once."""
-    if not isinstance(model, HasSharedParams):
-        return jax.vmap(function)(draws)
     shared = model.shared_params(draws)
+    if shared is None:
+        return jax.vmap(function)(draws)
     axes = jax.tree.map(lambda common: None if common else 0, shared)
     first = jax.tree.map(lambda common, leaf: leaf[0] if common else leaf, shared, draws)
     return jax.vmap(function, in_axes=(axes,))(first)
+
+
+def params_shape(model: AbstractModel) -> Params:
+    """psi as shapes and types, without a number computed."""
+    return jax.eval_shape(model.sample_prior, jr.key(0))
+
+
+def has_log_prior(model: AbstractModel) -> bool:
+    """Whether the density of the prior can be evaluated."""
+    return jax.eval_shape(model.log_prior, params_shape(model)) is not None
+
+
+def has_best_action(model: AbstractModel, contexts: Float[Array, "N C"]) -> bool:
+    """Whether the best action has a closed form."""
+    return jax.eval_shape(model.best_action, params_shape(model), contexts[0]) is not None

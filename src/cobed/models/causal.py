@@ -7,26 +7,26 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from cobed.beliefs import AbstractBelief, Sparse
 from cobed.errors import ModelError
-from cobed.models.base import AbstractGaussianModel
+from cobed.models.base import AbstractBeliefModel, AbstractGaussianModel
 from cobed.spaces import Box
 from cobed.types import Array, Key
 
 NUM_CAUSES = 8
 
 
-class CausalGraph(AbstractGaussianModel):
+class CausalGraph(AbstractBeliefModel, AbstractGaussianModel):
     """y = sum_i c_i sum_j w_ij a_j - sum_j a_j + noise, w = G * theta; G_ij ~ Bernoulli(inclusion), theta_ij ~ |N(0, scale^2)|.
 
     A context says which of `num_causes` areas a unit is active in (0 or 1 each), an action how much of each of
     `num_actions` activities it gets, in [0, 1]. psi is w (num_causes, num_actions); G_ij is w_ij > 0.
     """
 
+    belief: AbstractBelief
     action_space: Box
     context_dim: int = eqx.field(static=True)
     num_actions: int = eqx.field(static=True)
-    inclusion: float = eqx.field(static=True)
-    scale: float = eqx.field(static=True)
     noise_std: float = eqx.field(static=True)
 
     def __init__(
@@ -52,14 +52,10 @@ class CausalGraph(AbstractGaussianModel):
         if not (scale > 0 and noise_std > 0):
             raise ModelError(f"scale and noise_std must be positive, got {scale!r} and {noise_std!r}.")
         self.action_space = Box(np.zeros(num_actions), 1.0)
+        shape = (num_causes, num_actions)
+        self.belief = Sparse(jnp.full(shape, float(inclusion)), jnp.full(shape, float(scale)))
         self.context_dim, self.num_actions = num_causes, num_actions
-        self.inclusion, self.scale, self.noise_std = float(inclusion), float(scale), float(noise_std)
-
-    def sample_prior(self, key):
-        graph_key, strength_key = jr.split(key)
-        shape = (self.context_dim, self.num_actions)
-        strengths = self.scale * jnp.abs(jr.normal(strength_key, shape))
-        return jnp.where(jr.bernoulli(graph_key, self.inclusion, shape), strengths, 0.0)
+        self.noise_std = float(noise_std)
 
     def mean_reward(self, params, context, action):
         return (context @ params - 1) @ action
@@ -72,10 +68,6 @@ class CausalGraph(AbstractGaussianModel):
     def best_action(self, params, context):
         # u_j = sum_i c_i w_ij - 1 is what activity j earns beyond its cost.
         return jnp.where(context @ params > 1, 1.0, 0.0)
-
-    def sparse_prior(self):
-        size = self.context_dim * self.num_actions
-        return jnp.full(size, self.inclusion), jnp.full(size, self.scale)
 
 
 def contexts(key: Key[Array, ""], num: int = 200, num_causes: int = NUM_CAUSES) -> np.ndarray:

@@ -6,7 +6,7 @@ its designs are searched in another way (`cobed.models.gradient`).
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,30 +16,13 @@ import numpy as np
 
 from cobed.compilation import quick_jit
 from cobed.errors import ModelError
-from cobed.models.base import AbstractGaussianModel, AbstractLikelihoodModel, AbstractModel, HasBestAction
-from cobed.models.gradient import (
-    FEW_NOISES,
-    LARGEST_MISFIT,
-    NUM_AGAIN,
-    NUM_NOISES,
-    SUSPICIOUS,
-    Noise,
-    Walks,
-    along,
-    draw_noise,
-    find_ways,
-    misfit,
-    walk,
-)
-from cobed.models.numpyro import NumPyroModel
-from cobed.spaces import AbstractSpace, Discrete, Product
+from cobed.models.base import AbstractModel, has_best_action
+from cobed.models.gap import NUM_DRAWS, NUM_ROWS, attempt, find_gap, share
+from cobed.models.gradient import FEW_NOISES, NUM_NOISES, Noise, Walks, along, draw_noise, find_ways, walk
+from cobed.spaces import AbstractSpace
 from cobed.types import Array, Bool, Float, Key, Params
 
-NUM_DRAWS = 16
-NUM_ROWS = 8
 NUM_ACTIONS = 64
-
-T = TypeVar("T")
 
 
 class Probe(eqx.Module):
@@ -65,15 +48,15 @@ def check_model(model: AbstractModel, contexts: Float[Array | np.ndarray, "D C"]
     _check_kind(model)
     contexts = jnp.asarray(contexts)
     _check_context_dim(model, contexts)
-    model = bind_context_dim(model, contexts.shape[1])
+    model = model.for_contexts(contexts.shape[1])
     rows = contexts[np.linspace(0, contexts.shape[0] - 1, NUM_ROWS).round().astype(int)]
     _check_shapes(model, rows)
-    probe, again, failure = _attempt("The model", lambda: _probe_all(model, rows))
+    probe, again, failure = attempt("The model", lambda: _probe_all(model, rows))
     _check_params(probe.params)
     _check_independence(probe)
     _check_finite(probe.rewards, "mean_reward", "log, sqrt or a division outside their range")
     _check_finite(probe.walks.outcomes, "sample_outcomes", "a noise scale that overflows or is negative")
-    gap = failure or _find_gap(model, rows, probe, again)
+    gap = failure or find_gap(model, rows, probe.walks, again)
     if probe.log_likelihoods is not None:
         _check_finite(
             probe.log_likelihoods,
@@ -84,19 +67,12 @@ def check_model(model: AbstractModel, contexts: Float[Array | np.ndarray, "D C"]
     return gap
 
 
-def bind_context_dim(model: AbstractModel, context_dim: int) -> AbstractModel:
-    """The model as it is, or, where it must know the number of context columns and does not yet, told so."""
-    if isinstance(model, NumPyroModel) and model.context_dim is None:
-        return model.with_context_dim(context_dim)
-    return model
-
-
 def _probe_all(model: AbstractModel, rows: Float[Array, "R C"]) -> tuple[Probe, Callable[[int], Walks], str | None]:
     """The model at `NUM_DRAWS` draws of the prior, in one compiled call; walks with other noise, by its number; and why the
     model could not be differentiated, if so."""
     pool, *draws = _inputs(model.action_space, jr.key(0))
     # Noise that is added to the mean is the same for all actions.
-    num_noises = FEW_NOISES if isinstance(model, AbstractGaussianModel) else NUM_NOISES
+    num_noises = NUM_NOISES if model.gaussian_noise() is None else FEW_NOISES
 
     def run(slopes: bool, number: int) -> Probe:
         return _probes(model, rows, pool, slopes, _noise(jr.key(number), num_noises), draws)
@@ -158,13 +134,12 @@ def _probe(
     # Between two actions: inside a box, and between the one-hot vectors as the ascent sees them.
     twice, actions = jnp.concatenate([rows, rows]), jnp.concatenate([valid, valid + 0.5 * ways])
     rewards = jax.vmap(model.mean_reward, in_axes=(None, 0, 0))(params, twice, actions)
-    params_of_rows = log_likelihoods = inside = shortfall = None
-    if isinstance(model, NumPyroModel):
-        params_of_rows = model.sample_prior_of(prior_key, rows, valid)
-    if isinstance(model, AbstractLikelihoodModel):
-        density = jax.vmap(jax.vmap(model.log_likelihood, in_axes=(None, 0, 0, 0)), in_axes=(None, None, 0, 0))
+    params_of_rows = model.sample_prior_of(prior_key, rows, valid)
+    log_likelihoods = inside = shortfall = None
+    if (log_likelihood := model.likelihood()) is not None:
+        density = jax.vmap(jax.vmap(log_likelihood, in_axes=(None, 0, 0, 0)), in_axes=(None, None, 0, 0))
         log_likelihoods = density(params, some, along(first, on, noise.shares[0]), walks.outcomes[0])
-    if isinstance(model, HasBestAction):
+    if has_best_action(model, rows):
         inside, shortfall = jax.vmap(lambda row: _judge_best_action(model, params, row, pool))(rows)
     return Probe(params, rewards, walks, params_of_rows, log_likelihoods, inside, shortfall)
 
@@ -213,8 +188,8 @@ def _check_context_dim(model: AbstractModel, contexts: Array) -> None:
 def _check_shapes(model: AbstractModel, rows: Float[Array, "R C"]) -> None:
     """Every method once, abstractly: it must not fail, and give one float (an action, for best_action)."""
     key, context, num_rows = jr.key(0), rows[0], rows.shape[0]
-    params = _attempt("sample_prior(key)", lambda: jax.eval_shape(model.sample_prior, key))
-    action = _attempt("action_space.sample(key)", lambda: jax.eval_shape(model.action_space.sample, key))
+    params = attempt("sample_prior(key)", lambda: jax.eval_shape(model.sample_prior, key))
+    action = attempt("action_space.sample(key)", lambda: jax.eval_shape(model.action_space.sample, key))
     actions = jax.ShapeDtypeStruct((num_rows, *action.shape), action.dtype)
     _check_output(model.mean_reward, "mean_reward(params, context, action)", (params, context, action), ())
     _check_output(
@@ -222,15 +197,15 @@ def _check_shapes(model: AbstractModel, rows: Float[Array, "R C"]) -> None:
     )
     arguments = (key, params, rows, actions)
     _check_output(model.sample_outcomes, "sample_outcomes(key, params, contexts, actions)", arguments, (num_rows,))
-    if isinstance(model, AbstractLikelihoodModel):
+    if (log_likelihood := model.likelihood()) is not None:
         arguments = (params, context, action, jax.ShapeDtypeStruct((), jnp.float32))
-        _check_output(model.log_likelihood, "log_likelihood(params, context, action, outcome)", arguments, ())
-    if isinstance(model, HasBestAction):
+        _check_output(log_likelihood, "log_likelihood(params, context, action, outcome)", arguments, ())
+    if has_best_action(model, rows):
         _check_output(model.best_action, "best_action(params, context)", (params, context), action.shape)
 
 
 def _check_output(method: Callable[..., Any], call: str, arguments: tuple[Any, ...], expected: tuple[int, ...]) -> None:
-    found = _attempt(call, lambda: jax.eval_shape(method, *arguments))
+    found = attempt(call, lambda: jax.eval_shape(method, *arguments))
     if not isinstance(found, jax.ShapeDtypeStruct):
         raise ModelError(f"{call} returns a {type(found).__name__}; an array of shape {expected} is expected.")
     if found.shape != expected:
@@ -245,27 +220,13 @@ def _check_output(method: Callable[..., Any], call: str, arguments: tuple[Any, .
         )
 
 
-def _attempt(what: str, run: Callable[[], T]) -> T:
-    """The result of `run`; the model's own failure becomes a `ModelError` that keeps the original as its cause."""
-    try:
-        return run()
-    except ModelError:
-        raise
-    except Exception as error:
-        summary = str(error).strip().split("\n")[0]
-        raise ModelError(
-            f"{what} fails with {type(error).__name__}: {summary} "
-            "It is compiled by JAX: use jax.numpy and jax.random, no `if` on values, no conversion to float or numpy."
-        ) from error
-
-
 def _check_params(params: Params) -> None:
     leaves = jax.tree_util.tree_leaves_with_path(params)
     for path, leaf in leaves:
         if jnp.issubdtype(leaf.dtype, jnp.inexact) and not np.isfinite(leaf).all():
             name = jax.tree_util.keystr(path) or "params"
             raise ModelError(
-                f"sample_prior gives values that are not finite in {name}: {_share(leaf)}. "
+                f"sample_prior gives values that are not finite in {name}: {share(leaf)}. "
                 "Check the scale of the prior; psi must be finite with probability one."
             )
     if all(_constant(leaf) for _, leaf in leaves):
@@ -288,85 +249,8 @@ def _check_independence(probe: Probe) -> None:
 def _check_finite(values: Float[Array, "N B"], what: str, causes: str) -> None:
     if not np.isfinite(values).all():
         raise ModelError(
-            f"{what} is not finite at draws of the prior and random actions: {_share(values)}. Usual causes: {causes}."
+            f"{what} is not finite at draws of the prior and random actions: {share(values)}. Usual causes: {causes}."
         )
-
-
-def _find_gap(
-    model: AbstractModel, rows: Float[Array, "R C"], probe: Probe, again: Callable[[int], Walks]
-) -> str | None:
-    """Why the gradient of outcomes in the action is not to be followed, in words; None where it is right."""
-    slopes, outcomes = np.asarray(probe.walks.slopes), np.asarray(probe.walks.outcomes)
-    if not np.isfinite(slopes).all():
-        raise ModelError(
-            f"The gradient of the outcome in the action is not finite: {_share(slopes)}. Usual causes: sqrt, log, norm "
-            "or a power at zero, or a `jnp.where` whose other branch is not finite. Keep both branches finite."
-        )
-    flat = [
-        (name, part, columns) for name, part, columns in _parts(model.action_space) if not slopes[..., columns].any()
-    ]
-    for name, _, columns in flat:
-        changes = np.zeros(model.action_space.dim, bool)
-        changes[columns] = True
-        if not _attempt("The model", lambda changes=changes: _changes(model, rows, jnp.asarray(changes))):
-            raise ModelError(
-                f"The outcome does not change with {name}: outcomes and mean rewards are the same with another one, at "
-                f"{NUM_DRAWS} draws of the prior and {NUM_ROWS} contexts. Use it, or leave it out of the action space."
-            )
-    if (outcomes == np.round(outcomes)).all():
-        return "All of them are whole numbers, and no gradient passes through a binary outcome or a count."
-    if flat:
-        name, part, _ = flat[0]
-        return f"Their gradient in {name} is zero, though they change with it. {_advice(part)}"
-    if (
-        misfit([probe.walks]) > SUSPICIOUS
-        and (size := misfit([again(1 + n) for n in range(NUM_AGAIN)])) > LARGEST_MISFIT
-    ):
-        return (
-            "Their gradient in the action is not that of their distribution (a difference of "
-            f"{size:.1f} standard errors, where {LARGEST_MISFIT:g} are allowed). Usual causes: `jnp.where` on a random number, "
-            "rounding, stop_gradient."
-        )
-    return None
-
-
-@quick_jit
-def _changes(model: AbstractModel, rows: Float[Array, "R C"], entries: Bool[Array, " A"]) -> Bool[Array, ""]:
-    """Whether outcomes or mean rewards change where only these entries of the action do, the noise as it was."""
-
-    def differs(key):
-        prior_key, outcome_key, *keys = jr.split(key, 4)
-        first, second = (jax.vmap(model.action_space.sample)(jr.split(k, len(rows))) for k in keys)
-        params = model.sample_prior(prior_key)
-
-        def play(actions):
-            rewards = jax.vmap(model.mean_reward, in_axes=(None, 0, 0))(params, rows, actions)
-            return jnp.stack([rewards, model.sample_outcomes(outcome_key, params, rows, actions)])
-
-        return jnp.any(play(first) != play(jnp.where(entries, second, first)))
-
-    return jnp.any(jax.vmap(differs)(jr.split(jr.key(1), NUM_DRAWS)))
-
-
-def _parts(space: AbstractSpace) -> list[tuple[str, AbstractSpace, slice]]:
-    """The space, or each part of a product, with its name in a message and its entries in the action vector."""
-    if not isinstance(space, Product):
-        return [("the action", space, slice(None))]
-    stops = np.cumsum([part.dim for part in space.parts]).tolist()
-    return [
-        (f"part {i + 1} of the action", part, slice(stop - part.dim, stop))
-        for i, (part, stop) in enumerate(zip(space.parts, stops, strict=True))
-    ]
-
-
-def _advice(part: AbstractSpace) -> str:
-    drawn = "and draw the outcome as a smooth function of the mean and noise."
-    if isinstance(part, Discrete):
-        return (
-            "To have one, write the reward as a sum over the weights of the actions, jnp.sum(action * rewards), not with "
-            f"argmax, indexing or ==, {drawn}"
-        )
-    return f"To have one, use the action without rounding, comparing or stop_gradient, {drawn}"
 
 
 def _check_best_action(probe: Probe) -> None:
@@ -392,10 +276,3 @@ def _constant(draws: Array) -> bool:
     # psi may hold a key, the seed of a random function.
     values = np.asarray(jr.key_data(draws) if jnp.issubdtype(draws.dtype, jax.dtypes.prng_key) else draws)
     return bool((values == values[:1]).all())
-
-
-def _share(values: Any) -> str:
-    """How much of an array is not finite, with the first such value."""
-    array = np.asarray(values)
-    bad = array[~np.isfinite(array)]
-    return f"{bad.size} of {array.size} values, the first {bad[0]}"

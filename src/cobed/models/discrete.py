@@ -2,11 +2,10 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
-from jax.scipy.stats import norm
 
-from cobed.models.base import AbstractGaussianModel
+from cobed.beliefs import AbstractBelief, Gaussian
+from cobed.models.base import AbstractBeliefModel, AbstractGaussianModel
 from cobed.spaces import Discrete
 
 # Prior means and standard deviations of (psi_k1, psi_k2); rows are actions. The paper prints variances 9, 2.25, 1.21, 1.21.
@@ -14,31 +13,24 @@ PRIOR_MEAN = np.array([[5.0, 15.0], [5.0, 15.0], [-2.0, -1.0], [-7.0, 3.0]], dty
 PRIOR_STD = np.array([[3.0, 3.0], [1.5, 1.5], [1.1, 1.1], [1.1, 1.1]], dtype=np.float32)
 
 
-class DiscreteExample(AbstractGaussianModel):
+class DiscreteExample(AbstractBeliefModel, AbstractGaussianModel):
     """f = 9 - c^2 + psi_k1 (3 - c)/6 + psi_k2 (3 + c)/6 for action k: linear in psi, so the posterior is Gaussian."""
 
+    belief: AbstractBelief
     action_space: Discrete
     context_dim: int = eqx.field(static=True)
     noise_std: float = eqx.field(static=True)
 
     def __init__(self, noise_std: float = 0.1):
+        self.belief = Gaussian(PRIOR_MEAN, PRIOR_STD.ravel() ** 2, np.diag(PRIOR_STD.ravel()))
         self.action_space = Discrete(4)
         self.context_dim = 1
         self.noise_std = noise_std
-
-    def sample_prior(self, key):
-        return PRIOR_MEAN + PRIOR_STD * jr.normal(key, PRIOR_MEAN.shape)
 
     def mean_reward(self, params, context, action):
         c = context[0]
         ends = jnp.stack([(3 - c) / 6, (3 + c) / 6])
         return 9 - c**2 + action @ params @ ends
-
-    def log_prior(self, params):
-        return jnp.sum(norm.logpdf(params, PRIOR_MEAN, PRIOR_STD))
-
-    def prior_moments(self):
-        return jnp.asarray(PRIOR_MEAN.ravel()), jnp.diag(PRIOR_STD.ravel() ** 2)
 
 
 def contexts(num: int = 10) -> np.ndarray:

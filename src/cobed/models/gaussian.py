@@ -4,8 +4,6 @@ y = f(mu) + Phi (psi - mu) + sigma e,   psi ~ (mu, L L^T),   B = Phi L / sigma
 E[psi | y] = mu + L B^T (I + B B^T)^-1 (y - f(mu)) / sigma
 """
 
-from typing import cast
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,72 +12,54 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from cobed.compilation import lean_jit
-from cobed.linalg import whitener
-from cobed.models.base import AbstractGaussianModel, AbstractModel, HasGaussianPrior, HasPosteriorMean
-from cobed.types import Array, Float, Key, Params
-
-# Where the prior is not Gaussian its moments come from so many draws.
-MOMENT_DRAWS = 16_384
+from cobed.linalg import covariance_root, whitener
+from cobed.models.base import AbstractModel, params_shape
+from cobed.types import Array, Float, Key, Params, present
 
 
-class LinearBelief(eqx.Module):
+class AffineUpdate(eqx.Module):
     """A model affine in psi with Gaussian noise, and the mean and a root of the covariance of its flat psi.
 
     Where psi is Gaussian, `posterior_mean` is exact. Elsewhere it is the best estimate of psi that is affine in the
     outcomes, as if psi and the outcomes were jointly Gaussian.
     """
 
-    model: AbstractGaussianModel
+    model: AbstractModel
     mean: Float[Array, " P"]
     root: Float[Array, "P P"]
 
     def posterior_mean(
         self, contexts: Float[Array, "D C"], actions: Float[Array, "D A"], surprise: Float[Array, " D"]
     ) -> Params:
-        """See `HasPosteriorMean`."""
+        """See `AbstractModel.posterior_mean`."""
         return unraveller(self.model)(self.mean + surprise @ self.gains(contexts, actions))
 
     def gains(self, contexts: Float[Array, "D C"], actions: Float[Array, "D A"]) -> Float[Array, "D P"]:
         """How the posterior mean of the flat psi moves with each entry of the surprise."""
         _, slopes = rewards_and_slopes(self.model, contexts, actions, self.mean)
-        scaled = slopes @ self.root / self.model.noise_std
+        scaled = slopes @ self.root / present(self.model.gaussian_noise())
         # y - E[y] = sigma L_y surprise with L_y L_y^T = I + B B^T, so E[psi | y] - mu = L B^T L_y^-T surprise.
         return whitener(jnp.eye(len(slopes)) + scaled @ scaled.T) @ (scaled @ self.root.T)
 
 
-def has_belief(model: AbstractModel, contexts: Float[Array, "D C"]) -> bool:
-    """Whether `find_belief` finds one, without the draws it may need."""
-    return isinstance(model, HasPosteriorMean) or (
-        isinstance(model, AbstractGaussianModel) and is_affine(model, contexts)
-    )
-
-
-def find_belief(key: Key[Array, ""], model: AbstractModel, contexts: Float[Array, "D C"]) -> HasPosteriorMean | None:
-    """The model's own posterior mean, else a `LinearBelief` where rewards are affine in psi and noise is Gaussian."""
-    if not has_belief(model, contexts):
+def find_update(key: Key[Array, ""], model: AbstractModel, contexts: Float[Array, "D C"]) -> AffineUpdate | None:
+    """The update of a model whose rewards are affine in psi and whose noise is Gaussian; None of any other."""
+    if model.gaussian_noise() is None or not is_affine(model, contexts):
         return None
-    if isinstance(model, HasPosteriorMean):
-        return model
-    model = cast(AbstractGaussianModel, model)
-    if isinstance(model, HasGaussianPrior):
-        mean, cov = (np.asarray(moment, np.float64) for moment in model.prior_moments())
-    else:
-        draws = np.asarray(_flat_draws(key, model, MOMENT_DRAWS), np.float64)
-        mean, cov = draws.mean(axis=0), np.atleast_2d(np.cov(draws, rowvar=False))
-    return LinearBelief(model, jnp.asarray(mean, jnp.float32), jnp.asarray(covariance_root(cov, np), jnp.float32))
+    mean, cov = model.psi_moments(key)
+    return AffineUpdate(model, jnp.asarray(mean, jnp.float32), jnp.asarray(covariance_root(cov, np), jnp.float32))
 
 
-def covariance_root(cov, xp):
-    """L with L L^T = cov, in the array library `xp`; from the correlations, so that small scales keep their digits."""
-    scales = xp.sqrt(xp.diagonal(cov))
-    safe = xp.where(scales > 0, scales, 1.0)
-    values, vectors = xp.linalg.eigh(cov / safe[:, None] / safe[None, :])
-    return scales[:, None] * vectors * xp.sqrt(xp.maximum(values, 0.0))
+def has_posterior_mean(model: AbstractModel, contexts: Float[Array, "D C"]) -> bool:
+    """Whether the model itself knows what its posterior mean reward will be."""
+    actions = jax.ShapeDtypeStruct((len(contexts), model.action_space.dim), jnp.float32)
+    surprise = jax.ShapeDtypeStruct((len(contexts),), jnp.float32)
+    return jax.eval_shape(model.posterior_mean, contexts, actions, surprise) is not None
 
 
 def num_params(model: AbstractModel) -> int:
     """How many numbers there are in psi."""
-    return sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(model.sample_prior, jr.key(0))))
+    return sum(leaf.size for leaf in jax.tree.leaves(params_shape(model)))
 
 
 def unraveller(model: AbstractModel):
@@ -101,7 +81,7 @@ def rewards_and_slopes(
 
 def is_affine(model: AbstractModel, contexts: Float[Array, "D C"], actions: Float[Array, "D A"] | None = None) -> bool:
     """Whether mean rewards are affine in psi: the slopes at draws of the prior agree, at these or at random actions."""
-    leaves = jax.tree.leaves(jax.eval_shape(model.sample_prior, jr.key(0)))
+    leaves = jax.tree.leaves(params_shape(model))
     if not all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves):
         return False
     if actions is None:

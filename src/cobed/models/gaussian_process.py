@@ -202,6 +202,13 @@ class GaussianProcess(AbstractGaussianModel):
         at = jax.vmap(lambda x: self.mean_reward(draw, x[: self.context_dim], x[self.context_dim :]))
         return update.whitener @ (outcomes - at(update.points) - noise)
 
+    def process(self):
+        return self
+
+    def given(self, known):
+        """The process with all observations, where the posterior is exact. Its functions are psi then, and no others."""
+        return known.as_belief().process() or super().given(known)
+
     def posterior_mean(self, contexts, actions, surprise):
         """The posterior mean reward after outcomes y = E[y] + L surprise, as a function of its own, without waves."""
         # Everything but the last line depends on the design alone: one factorisation for all surprises of a vmap.

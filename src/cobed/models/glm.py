@@ -8,16 +8,15 @@ every direction.
 """
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 
+from cobed.beliefs import AbstractBelief, Gaussian
 from cobed.errors import ModelError
-from cobed.models.base import AbstractLikelihoodModel
+from cobed.models.base import AbstractBeliefModel, AbstractLikelihoodModel, LinearForm
 from cobed.models.linear import LinearGaussian
 from cobed.outcomes import AbstractLaw, law_named
-from cobed.spaces import AbstractSpace, Box, Discrete
+from cobed.spaces import AbstractSpace, Discrete
 from cobed.types import Array, Float
 
 
@@ -29,7 +28,7 @@ class LinearFeatures(eqx.Module):
 
     def __check_init__(self):
         space = self.action_space
-        if not isinstance(space, Discrete) and not (isinstance(space, Box) and space.bounded):
+        if not isinstance(space, Discrete) and space.bounds() is None:
             raise ModelError(
                 f"A linear model takes named actions, Discrete([...]), or bounded numbers, Box(low, high); got {space}."
             )
@@ -40,9 +39,10 @@ class LinearFeatures(eqx.Module):
 
     def _action_terms(self, action: Float[Array, " A"]) -> tuple[Float[Array, " K"], Float[Array, " M"]]:
         """The terms of the action alone, and those of them that meet the context."""
-        if isinstance(self.action_space, Discrete):
+        bounds = self.action_space.bounds()
+        if bounds is None:
             return action, action
-        low, high = (np.asarray(bound, np.float32) for bound in (self.action_space.low, self.action_space.high))  # pyright: ignore[reportAttributeAccessIssue]
+        low, high = bounds
         unit = (2 * action - low - high) / (high - low)
         rows, columns = np.triu_indices(self.action_space.dim)
         return jnp.concatenate([unit, unit[rows] * unit[columns]]), unit
@@ -51,7 +51,7 @@ class LinearFeatures(eqx.Module):
     def num_own(self) -> int:
         """How many terms an action has by itself."""
         dim = self.action_space.dim
-        return dim if isinstance(self.action_space, Discrete) else dim + dim * (dim + 1) // 2
+        return dim + dim * (dim + 1) // 2 if self.action_space.continuous else dim
 
     def by_kind(self, baseline: float, context: float, action: float, interaction: float) -> np.ndarray:
         """A vector of length P with one number for each kind of coefficient."""
@@ -61,7 +61,7 @@ class LinearFeatures(eqx.Module):
     def names(self, contexts: list[str], actions: list[str]) -> list[str]:
         """What each coefficient stands for, given the names of the context columns and of the actions' entries."""
         own = list(actions)
-        if not isinstance(self.action_space, Discrete):
+        if self.action_space.continuous:
             rows, columns = np.triu_indices(self.action_space.dim)
             own += [
                 f"{actions[i]} squared" if i == j else f"{actions[i]} by {actions[j]}"
@@ -70,12 +70,11 @@ class LinearFeatures(eqx.Module):
         return ["baseline", *contexts, *own, *(f"{action} by {name}" for action in actions for name in contexts)]
 
 
-class GeneralisedLinear(AbstractLikelihoodModel):
+class GeneralisedLinear(AbstractBeliefModel, AbstractLikelihoodModel):
     """Outcomes of a law whose mean follows a linear predictor. psi is the flat vector of coefficients, each Gaussian."""
 
     features: LinearFeatures
-    prior_mean: Float[Array, " P"]
-    prior_std: Float[Array, " P"]
+    belief: AbstractBelief
     law: AbstractLaw = eqx.field(static=True)
     scale: float = eqx.field(static=True)
     action_space: AbstractSpace
@@ -103,21 +102,14 @@ class GeneralisedLinear(AbstractLikelihoodModel):
             raise ModelError("Prior means must be finite, and prior standard deviations positive and finite.")
         self.features, self.law = features, law_named(law) if isinstance(law, str) else law
         self.scale = float(scale)
-        self.prior_mean, self.prior_std = jnp.asarray(mean), jnp.asarray(std)
+        self.belief = Gaussian(mean, std**2, np.diag(std))
         self.action_space, self.context_dim = features.action_space, features.context_dim
-
-    def sample_prior(self, key):
-        return self.prior_mean + self.prior_std * jr.normal(key, self.prior_mean.shape)
-
-    def log_prior(self, params):
-        """log Normal(psi; mean, std), the coefficients independent."""
-        return jnp.sum(jax.scipy.stats.norm.logpdf(params, self.prior_mean, self.prior_std))
-
-    def prior_moments(self):
-        return self.prior_mean, jnp.diag(self.prior_std**2)
 
     def mean_reward(self, params, context, action):
         return self.law.mean(self.features(context, action) @ params)
+
+    def linear_form(self):
+        return LinearForm(self.features, self.law, self.scale)
 
     def outcome_variance(self, params, context, action):
         """Var[y | a, c, psi]."""

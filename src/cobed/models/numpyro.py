@@ -55,17 +55,15 @@ class NumPyroModel(AbstractLikelihoodModel):
         if self.context_dim is not None:
             self._check_program(self.context_dim)
 
-    def with_context_dim(self, context_dim: int) -> "NumPyroModel":
-        """The same model for contexts of this many columns; the program is checked with them."""
-        return dataclasses.replace(self, context_dim=context_dim)
+    def for_contexts(self, context_dim):
+        """The same model for contexts of this many columns, where it is not of another number; the program is checked with them."""
+        return self if self.context_dim is not None else dataclasses.replace(self, context_dim=context_dim)
 
     def sample_prior(self, key):
         return self.sample_prior_of(key, *self._any_unit())
 
-    def sample_prior_of(
-        self, key: Key[Array, ""], contexts: Float[Array, "n C"], actions: Float[Array, "n A"]
-    ) -> dict[str, Array]:
-        """psi as the program draws it for these units: what `sample_prior` gives for the key, in a valid program."""
+    def sample_prior_of(self, key, contexts, actions):
+        """What `sample_prior` gives for the key, in a valid program."""
         sites = self._run(key, None, contexts, actions)
         return {name: jnp.asarray(sites[name]["value"]) for name in self._latents(sites)}
 
@@ -79,8 +77,8 @@ class NumPyroModel(AbstractLikelihoodModel):
             total += jnp.where(inside, jnp.sum(distribution.log_prob(value)), -jnp.inf)
         return total
 
-    def log_volume(self, params: Mapping[str, Array]) -> Float[Array, ""]:
-        """log |d psi / d line| of NumPyro's maps from the whole line to the supports of the latent sites."""
+    def log_volume(self, params):
+        """By NumPyro's maps to the supports of the latent sites."""
         from numpyro.distributions import biject_to
 
         sites = self._run(jr.key(0), params, *self._any_unit())
@@ -90,8 +88,7 @@ class NumPyroModel(AbstractLikelihoodModel):
             total += jnp.sum(to_support.log_abs_det_jacobian(to_support.inv(value), value))
         return total
 
-    def bound_sites(self) -> list[str]:
-        """Latent sites whose entries obey an equation (a simplex, a correlation matrix): a small step leaves their support."""
+    def bound_sites(self):
         from numpyro.distributions import biject_to
 
         sites = self._run(jr.key(0), None, *self._any_unit())
@@ -132,10 +129,7 @@ class NumPyroModel(AbstractLikelihoodModel):
         # One unit: () with to_event(1), (1,) in a plate or a plain batch.
         return jnp.sum(site["fn"].log_prob(outcome[None]))
 
-    def conditioned(
-        self, contexts: Float[Array, "D C"], actions: Float[Array, "D A"], outcomes: Float[Array, " D"]
-    ) -> Callable[[], None]:
-        """The program with these outcomes observed and nothing left to pass: what NumPyro's samplers take."""
+    def conditioned(self, contexts, actions, outcomes):
         from numpyro import handlers
 
         def observed() -> None:

@@ -6,9 +6,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cobed.models.base import AbstractGaussianModel, AbstractModel, HasPosteriorMean
+from cobed.models.base import AbstractModel
 from cobed.spaces import AbstractSpace
-from cobed.types import Array, Float, Params
+from cobed.types import Array, Float
 
 
 class AbstractRoute(eqx.Module):
@@ -46,7 +46,7 @@ class Forbidden(AbstractRoute):
 
 
 class Routed(AbstractModel):
-    """Another model behind a route."""
+    """Another model behind a route: it can do what that model can."""
 
     model: AbstractModel
     route: AbstractRoute
@@ -59,8 +59,29 @@ class Routed(AbstractModel):
     def sample_prior(self, key):
         return self.model.sample_prior(key)
 
+    def prior_moments(self):
+        return self.model.prior_moments()
+
+    def psi_moments(self, key):
+        return self.model.psi_moments(key)
+
     def mean_reward(self, params, context, action):
         return self.model.mean_reward(params, *self.route(context, action))
+
+    def linear_form(self):
+        form = self.model.linear_form()
+        if form is None:
+            return None
+        return form._replace(features=lambda context, action: form.features(*self.route(context, action)))
+
+    def average_params(self, draws, weights):
+        return self.model.average_params(draws, weights)
+
+    def shared_params(self, params):
+        return self.model.shared_params(params)
+
+    def posterior_mean(self, contexts, actions, surprise):
+        return self.model.posterior_mean(*jax.vmap(self.route)(contexts, actions), surprise)
 
     def sample_outcome(self, key, params, context, action):
         return self.model.sample_outcome(key, params, *self.route(context, action))
@@ -68,43 +89,15 @@ class Routed(AbstractModel):
     def sample_outcomes(self, key, params, contexts, actions):
         return self.model.sample_outcomes(key, params, *jax.vmap(self.route)(contexts, actions))
 
-
-class RoutedGaussian(Routed, AbstractGaussianModel):
-    """The same of a model with Gaussian noise: its rewards, where affine in psi, still have closed forms."""
-
-    noise_std: float = eqx.field(static=True)
-
-    def __init__(self, model: AbstractGaussianModel, route: AbstractRoute, context_dim: int | None):
-        super().__init__(model, route, context_dim)
-        self.noise_std = model.noise_std
-
-
-class RoutedProcess(RoutedGaussian):
-    """The same of a Gaussian process."""
-
-    def posterior_mean(
-        self, contexts: Float[Array, "D X"], actions: Float[Array, "D A"], surprise: Float[Array, " D"]
-    ) -> Params:
-        """See `HasPosteriorMean`."""
-        return self.model.posterior_mean(*jax.vmap(self.route)(contexts, actions), surprise)  # pyright: ignore[reportAttributeAccessIssue]
-
-    def average_params(self, draws: Params, weights: Float[Array, " N"]) -> Params:
-        """See `HasAverageParams`."""
-        return self.model.average_params(draws, weights)  # pyright: ignore[reportAttributeAccessIssue]
+    def gaussian_noise(self):
+        return self.model.gaussian_noise()
 
 
 def pin(model: AbstractModel, context_dim: int) -> Routed:
     """The model on contexts that say which actions are decided (`Decided`), with the closed forms it has."""
-    return _routed(model, Decided(), context_dim + 1 + model.action_space.dim)
+    return Routed(model, Decided(), context_dim + 1 + model.action_space.dim)
 
 
 def forbid(model: AbstractModel, marks: Float[Array, "A C"], offsets: Float[Array, " A"]) -> Routed:
     """The model where contexts forbid actions (`Forbidden`), with the closed forms it has."""
-    return _routed(model, Forbidden(jnp.asarray(marks), jnp.asarray(offsets)), model.context_dim)
-
-
-def _routed(model: AbstractModel, route: AbstractRoute, context_dim: int | None) -> Routed:
-    if isinstance(model, AbstractGaussianModel):
-        kind = RoutedProcess if isinstance(model, HasPosteriorMean) else RoutedGaussian
-        return kind(model, route, context_dim)  # pyright: ignore[reportCallIssue]
-    return Routed(model, route, context_dim)
+    return Routed(model, Forbidden(jnp.asarray(marks), jnp.asarray(offsets)), model.context_dim)

@@ -1,29 +1,49 @@
-"""What the ascent climbs: functions of a design, and perhaps a network, estimated from simulated experiments."""
+"""What a design climbs: functions of a design, and perhaps a network. `register` adds one; the order is that of `auto`."""
 
-from cobed.objectives.base import (
-    AbstractObjective,
+from cobed.objectives.base import AbstractObjective, FixedDesign, HasGains, Trainable, value_at
+from cobed.objectives.choice import Choice, choose_objective
+from cobed.objectives.density import (
+    BarberAgakov,
+    BarberAgakovKind,
+    Components,
+    LinearGaussianInformation,
+    LinearGaussianKind,
+    by_second_moments,
+)
+from cobed.objectives.infonce import InfoNCE, InfoNCEKind
+from cobed.objectives.kinds import AbstractKind, Task, register
+from cobed.objectives.simulation import (
+    About,
     AbstractSimulated,
     Batch,
-    FixedDesign,
     Simulation,
-    Trainable,
     draw_max_values,
+    make_simulation,
     outcome_scale,
-    value_at,
     value_scale,
 )
-from cobed.objectives.decision import Decisions, DecisionValue
-from cobed.objectives.density import BarberAgakov, Components, LinearGaussianInformation, by_second_moments
-from cobed.objectives.infonce import InfoNCE
-from cobed.objectives.moments import MomentValue
-from cobed.objectives.predictor import HasGains, PredictorValue
-from cobed.objectives.value import ExperimentValue
+from cobed.objectives.value import (
+    Decisions,
+    DecisionValue,
+    ExperimentValue,
+    MomentValue,
+    Predictor,
+    PredictorValue,
+    ValueKind,
+    matrix_value,
+)
+
+for _kind in (ValueKind(), BarberAgakovKind(), LinearGaussianKind(), InfoNCEKind()):
+    register(_kind)
 
 __all__ = [
+    "About",
+    "AbstractKind",
     "AbstractObjective",
     "AbstractSimulated",
     "BarberAgakov",
     "Batch",
+    "Choice",
     "Components",
     "DecisionValue",
     "Decisions",
@@ -33,12 +53,18 @@ __all__ = [
     "InfoNCE",
     "LinearGaussianInformation",
     "MomentValue",
+    "Predictor",
     "PredictorValue",
     "Simulation",
+    "Task",
     "Trainable",
     "by_second_moments",
+    "choose_objective",
     "draw_max_values",
+    "make_simulation",
+    "matrix_value",
     "outcome_scale",
+    "register",
     "value_at",
     "value_scale",
 ]

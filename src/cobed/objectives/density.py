@@ -14,7 +14,10 @@ from cobed.critics import ValueScale
 from cobed.densities import Density
 from cobed.entropy import gaussian_information, negentropy
 from cobed.errors import NoDensityError
-from cobed.objectives.base import AbstractSimulated, Batch, FixedDesign, Simulation, draw_max_values
+from cobed.models.gaussian import num_params
+from cobed.objectives.base import AbstractObjective, FixedDesign
+from cobed.objectives.kinds import AbstractKind, Task
+from cobed.objectives.simulation import AbstractSimulated, Batch, Simulation, draw_max_values, make_simulation
 from cobed.types import Array, Float, Key
 
 MAX_COMPONENTS = 32
@@ -82,6 +85,9 @@ class BarberAgakov(AbstractSimulated):
         num_contexts, num_discrete = self.simulation.outcome_scale.mean.shape
         return self.density.build(key, num_contexts, num_discrete, self.components.num)
 
+    def fitted_components(self):
+        return self.components
+
     def freeze(self, network, key, design: FixedDesign):
         batch = self.simulation.batch(design, key, jnp.ones(()))
         return network.freeze(batch.outcomes, self.components(batch.max_values))
@@ -107,15 +113,46 @@ class LinearGaussianInformation(AbstractSimulated):
         shrinkage = min(1.0, size / len(values)) if ROWS_PER_ENTRY * size > len(values) else 0.0
         return gaussian_information(batch.outcomes, values, shrinkage)
 
-    def initial_network(self, key):
+    @property
+    def trains(self):
+        return False
+
+
+class BarberAgakovKind(AbstractKind):
+    name = "barber-agakov"
+    needs = "best rewards that have a density under the prior"
+    networks = (Density,)
+
+    def applies(self, problem, about):
+        return "The model is not Gaussian: a density of m* given y is learned with the design."
+
+    def build(self, task):
+        return BarberAgakov(*_simulated(task), task.network or Density())
+
+
+class LinearGaussianKind(AbstractKind):
+    name = "linear-gaussian"
+    needs = "to be asked for by name"
+
+    def build(self, task):
+        return LinearGaussianInformation(*_simulated(task))
+
+
+def _simulated(task: Task) -> tuple[Simulation, Components]:
+    simulation, values = make_simulation(task.simulation_key, task.problem, task.budget, task.about)
+    return simulation, Components.fit(values, simulation.value_scale, num_params(task.problem.model))
+
+
+def by_second_moments(
+    key: Key[Array, ""], objective: AbstractObjective, num_params: int
+) -> LinearGaussianInformation | None:
+    """The bound from second moments of the experiments that another objective simulates; None where it simulates none."""
+    simulation = objective.simulated()
+    if simulation is None:
         return None
-
-
-def by_second_moments(key: Key[Array, ""], objective: AbstractSimulated, num_params: int) -> LinearGaussianInformation:
-    """The bound from second moments of the experiments that another objective simulates."""
-    simulation = objective.simulation
-    if isinstance(objective, BarberAgakov):
-        return LinearGaussianInformation(simulation, objective.components)
+    components = objective.fitted_components()
+    if components is not None:
+        return LinearGaussianInformation(simulation, components)
     values = draw_max_values(key, simulation.problem, simulation.source)
     # With the scale of these very draws: by that of others, components of unit variance would not be told from smaller ones.
     return LinearGaussianInformation(

@@ -11,7 +11,7 @@ with q = X^T (y - f(0)) / n and R a diagonal of step sizes. Coordinate descent n
 steps to the same accuracy where the columns overlap as they do here.
 """
 
-from typing import Any, cast
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -25,10 +25,9 @@ from cobed.data import Data
 from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler, Draws
 from cobed.inference.second_route import quadratic_witnesses
-from cobed.models.base import AbstractGaussianModel
 from cobed.models.gaussian import is_affine, rewards_and_slopes
 from cobed.problem import Problem
-from cobed.types import Array, Float, Key
+from cobed.types import Array, Float, Key, present
 
 RELAXATION = 1.8
 # Of the diagonal of X^T X / n. Measured on the causal graph: .4 needs 60 iterations to 1e-6, .2 and .8 about 110.
@@ -57,24 +56,22 @@ class Lasso(AbstractSampler):
         return "lasso"
 
     def unfit(self, model, data):
-        if not isinstance(model, AbstractGaussianModel):
+        if model.gaussian_noise() is None:
             return f"{type(model).__name__} has no Gaussian noise, for which least squares are made (AbstractGaussianModel)."
         if not is_affine(model, data.contexts, data.actions):
             return f"the mean reward of {type(model).__name__} is not affine in psi."
         return None
 
     def draw(self, key, model, data):
-        model = cast(AbstractGaussianModel, model)
+        noise_std = present(model.gaussian_noise())
         flat, unravel = ravel_pytree(model.sample_prior(key))
         at_zero, slopes = rewards_and_slopes(model, data.contexts, data.actions, jnp.zeros_like(flat))
         residuals = data.outcomes - at_zero
         gram, moments = slopes.T @ slopes / data.num_rows, slopes.T @ residuals / data.num_rows
         estimate, change = lasso(gram, moments, self.penalty, self.tolerance, self.max_iterations)
         params = jax.tree.map(lambda leaf: leaf[None], unravel(estimate))
-        precision = data.num_rows * model.noise_std**-2
-        seen = quadratic_witnesses(
-            params, estimate[None], precision * moments, precision * gram, residuals, model.noise_std
-        )
+        precision = data.num_rows * noise_std**-2
+        seen = quadratic_witnesses(params, estimate[None], precision * moments, precision * gram, residuals, noise_std)
         return Draws(params, jnp.zeros(1), {"ess": jnp.ones(()), "change": change}, seen)
 
     def judge(self, diagnostics):

@@ -76,6 +76,14 @@ class AbstractSpace(eqx.Module):
     def search_bounds(self) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
         """Finite bounds of the continuous entries, to search between."""
 
+    def pieces(self) -> "list[tuple[AbstractSpace, slice]]":
+        """The spaces it is made of, each with its entries in the action vector; itself where it is of one piece."""
+        return [(self, slice(None))]
+
+    def bounds(self) -> tuple[Float[np.ndarray, " A"], Float[np.ndarray, " A"]] | None:
+        """The lowest and the highest action, where all entries are numbers between finite bounds."""
+        return None
+
     @property
     def enough_points(self) -> int:
         """So many points over the continuous entries come close enough to the best action."""

@@ -71,6 +71,9 @@ class Box(AbstractSpace):
             np.where(has_high, high, np.where(has_low, low + 2 * reach, reach)),
         )
 
+    def bounds(self):
+        return (np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)) if self.bounded else None
+
     def sample(self, key):
         low, high, has_low, has_high = self._bounds()
         uniform_key, normal_key = jr.split(key)

@@ -48,6 +48,10 @@ class Product(AbstractSpace):
         starts = itertools.accumulate((part.dim for part in self.parts), initial=0)
         return tuple(start + i for start, part in zip(starts, self.parts, strict=False) for i in part.continuous)
 
+    def pieces(self):
+        stops = itertools.accumulate(part.dim for part in self.parts)
+        return [(part, slice(stop - part.dim, stop)) for part, stop in zip(self.parts, stops, strict=True)]
+
     def sample(self, key):
         return self._each(lambda part, k: part.sample(k), jr.split(key, len(self.parts)))
 

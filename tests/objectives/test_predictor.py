@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import cobed
-from cobed.models.conditioned import condition
+from cobed.beliefs import Draws
 from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
-from cobed.models.predictor import PredictorBelief, core_of, find_predictor_belief, predictor_features
 from cobed.models.routed import pin
+from cobed.objectives import Predictor
 from cobed.outcomes import law_named
 
 FEATURES = LinearFeatures(cobed.Discrete(["none", "mail"]), 2)
@@ -19,7 +19,7 @@ WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
 def belief(outcome):
-    return PredictorBelief(jnp.zeros(2), jnp.eye(2), jnp.asarray(0.5), law_named(outcome))
+    return Predictor(jnp.zeros(2), jnp.eye(2), jnp.asarray(0.5), law_named(outcome))
 
 
 def average(function, mean, std):
@@ -52,22 +52,22 @@ def test_learning_changes_no_expected_outcome_on_average(outcome):
 def test_the_belief_is_found_behind_data_and_decided_actions():
     model = GeneralisedLinear(FEATURES, np.zeros(9), np.full(9, 0.5), "bernoulli")
     draws = 1 + 2 * jr.normal(jr.key(0), (4000, 9))
-    pinned = pin(condition(model, draws), 2)
-    found = find_predictor_belief(jr.key(1), pinned)
+    pinned = pin(model.given(Draws(draws)), 2)
+    found = Predictor.of(jr.key(1), pinned)
     assert found is not None
     assert found.law.name == "bernoulli"
     np.testing.assert_allclose(found.mean, np.asarray(draws).mean(axis=0), atol=1e-4)
     np.testing.assert_allclose(found.root @ found.root.T, np.cov(draws, rowvar=False), atol=1e-3)
     context, mail = jnp.array([0.1, 0.2]), jnp.array([0.0, 1.0])
     decided = jnp.concatenate([context, jnp.ones(1), mail])
-    np.testing.assert_array_equal(
-        predictor_features(pinned, decided, jnp.array([1.0, 0.0])), FEATURES(context, mail)
-    )  # fmt: skip
-    own = find_predictor_belief(jr.key(0), model)
+    form = pinned.linear_form()
+    assert form is not None
+    np.testing.assert_array_equal(form.features(decided, jnp.array([1.0, 0.0])), FEATURES(context, mail))
+    own = Predictor.of(jr.key(0), model)
     assert own is not None
     np.testing.assert_allclose(own.root @ own.root.T, 0.25 * np.eye(9), atol=1e-6)
 
 
 def test_only_linear_predictors_have_one():
-    assert core_of(linear_gaussian(FEATURES, np.zeros(9), np.ones(9), 1.0)) is not None
-    assert find_predictor_belief(jr.key(0), cobed.models.ContinuousExample()) is None
+    assert Predictor.of(jr.key(0), linear_gaussian(FEATURES, np.zeros(9), np.ones(9), 1.0)) is not None
+    assert Predictor.of(jr.key(0), cobed.models.ContinuousExample()) is None

@@ -6,20 +6,19 @@ E[y] = g(m, s^2) for a predictor N(m, s^2), so the value E[ mean_j max_a g ] nee
 gradient through a 0 or a 1. The cost of a design grows with the coefficients, not with the units.
 """
 
-from typing import Protocol, runtime_checkable
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 
-from cobed.linalg import lower_root, whitener
+from cobed.linalg import covariance_root, lower_root, whitener
 from cobed.models.base import AbstractModel
-from cobed.models.predictor import PredictorBelief, predictor_features
 from cobed.objectives.base import AbstractObjective, largest
-from cobed.objectives.value import normal_points
+from cobed.objectives.value.gaussian import normal_points
+from cobed.outcomes import AbstractLaw
 from cobed.policies import Temperature
-from cobed.types import Array, Float, Key
+from cobed.types import Array, Float, Key, present
 
 NUM_POINTS = 256
 # So many targets stand for all: the value is an average over them.
@@ -28,13 +27,43 @@ MAX_TARGETS = 256
 GRID = {1: 21, 2: 81}
 
 
-@runtime_checkable
-class HasGains(Protocol):
-    """An objective that knows at once what each action of each unit would add."""
+class Predictor(eqx.Module):
+    """A Gaussian belief about the coefficients of a linear predictor, and the law of outcomes around it.
 
-    def gains(self, shares: Float[Array, "D K"]) -> tuple[Float[Array, ""], Float[Array, "D K"]]:
-        """The objective of a design of these shares of named actions, and its slope in every share."""
-        ...
+        eta = phi(c, a) . psi,   psi ~ N(mean, root root^T),   precision after outcomes = cov^-1 + sum_d w_d phi_d phi_d^T
+
+    w is the Fisher information of one outcome about eta, averaged over the belief: 1 / sigma^2 for normal outcomes, where the
+    update is exact, E[p (1 - p)] for binary ones, the rate for counts. It does not depend on the outcomes, so the covariance
+    after an experiment is known before it, and the design enters by a sum over units.
+    """
+
+    mean: Float[Array, " P"]
+    root: Float[Array, "P P"]
+    scale: Float[Array, ""]
+    law: AbstractLaw = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, key: Key[Array, ""], model: AbstractModel) -> "Predictor | None":
+        """That of a model with a linear form: the moments of its belief, exact where they are known; None of any other."""
+        form = model.linear_form()
+        if form is None:
+            return None
+        mean, cov = model.psi_moments(key)
+        mean, root, scale = (jnp.asarray(array, jnp.float32) for array in (mean, covariance_root(cov, np), form.scale))
+        return cls(mean, root, scale, form.law)
+
+    def expected(self, mean: Array, variance: Array) -> Array:
+        """E[y] where eta ~ N(mean, variance)."""
+        return self.law.expected(mean, variance)
+
+    def information(self, mean: Array, variance: Array) -> Array:
+        """Fisher information of one outcome about eta, where eta ~ N(mean, variance)."""
+        return self.law.information(mean, variance, self.scale)
+
+    def whitened(self, features: Float[Array, "... P"]) -> tuple[Array, Array, Array]:
+        """Features of coefficients whose belief is standard normal, and mean and variance of the predictor there."""
+        white = features @ self.root
+        return white, features @ self.mean, jnp.sum(white**2, axis=-1)
 
 
 class PredictorValue(AbstractObjective):
@@ -44,7 +73,7 @@ class PredictorValue(AbstractObjective):
     whose features follow the design. `rows` (T, K, P) are those of the decisions at the targets.
     """
 
-    belief: PredictorBelief
+    predictor: Predictor
     units: Float[Array, "D K P"] | None
     weights: Float[Array, "D K"] | None
     rows: Float[Array, "T K P"]
@@ -60,7 +89,7 @@ class PredictorValue(AbstractObjective):
         model: AbstractModel,
         contexts: Float[Array, "D C"],
         targets: Float[Array, "T C"],
-        belief: PredictorBelief,
+        predictor: Predictor,
         temperature: Temperature,
     ) -> "PredictorValue":
         """Of experiments on `contexts` for decisions at `targets`. Also inside compiled code."""
@@ -69,15 +98,15 @@ class PredictorValue(AbstractObjective):
             targets = targets[jr.choice(key, len(targets), (MAX_TARGETS,), replace=False)]
         num_numbers = len(space.continuous)
         choices = jnp.asarray(space.grid(GRID.get(num_numbers, 3**num_numbers)))
-        rows, means, _ = belief.whitened(_features(model, targets, choices))
+        rows, means, _ = predictor.whitened(_features(model, targets, choices))
         if space.continuous:
             points = normal_points(NUM_POINTS, rows.shape[-1])
-            return cls(belief, None, None, rows, means, jnp.asarray(points), temperature, (model, contexts))
-        units, unit_means, variances = belief.whitened(_features(model, contexts, choices))
-        weights = belief.information(unit_means, variances)
+            return cls(predictor, None, None, rows, means, jnp.asarray(points), temperature, (model, contexts))
+        units, unit_means, variances = predictor.whitened(_features(model, contexts, choices))
+        weights = predictor.information(unit_means, variances)
         points = jnp.asarray(normal_points(NUM_POINTS, len(choices)))
         # Without the model nothing but arrays is left: rounds of one shape share one compiled program.
-        return cls(belief, units, weights, rows, means, points, temperature, None)
+        return cls(predictor, units, weights, rows, means, points, temperature, None)
 
     @property
     def name(self) -> str:
@@ -93,9 +122,9 @@ class PredictorValue(AbstractObjective):
             return self.of_shares(actions)
         assert self.numbers is not None
         model, contexts = self.numbers
-        features = jax.vmap(lambda context, action: predictor_features(model, context, action))(contexts, actions)
-        white, means, variances = self.belief.whitened(features)
-        return self.of_information((white * self.belief.information(means, variances)[:, None]).T @ white)
+        features = jax.vmap(present(model.linear_form()).features)(contexts, actions)
+        white, means, variances = self.predictor.whitened(features)
+        return self.of_information((white * self.predictor.information(means, variances)[:, None]).T @ white)
 
     def of_shares(self, shares: Float[Array, "D K"]) -> Float[Array, ""]:
         """The value where each unit gets each named action in these shares; a mixture informs as its parts do."""
@@ -104,7 +133,10 @@ class PredictorValue(AbstractObjective):
         flat = self.units.reshape(-1, self.units.shape[-1])
         return self.of_information((flat * (shares * self.weights).reshape(-1, 1)).T @ flat)
 
-    def gains(self, shares):
+    def with_gains(self):
+        return None if self.units is None else self
+
+    def gains(self, shares: Float[Array, "D K"]) -> tuple[Float[Array, ""], Float[Array, "D K"]]:
         """See `HasGains`."""
         return jax.value_and_grad(self.of_shares)(shares)
 
@@ -124,12 +156,9 @@ class PredictorValue(AbstractObjective):
             moved = jnp.einsum(
                 "tkp,np->ntk", self.rows @ lower_root(jnp.eye(size) - white.T @ white, _rounding(1.0)), self.points
             )
-        later = self.belief.expected(self.means + moved, after)
-        now = self.belief.expected(self.means, before)
+        later = self.predictor.expected(self.means + moved, after)
+        now = self.predictor.expected(self.means, before)
         return jnp.mean(largest(later) - largest(now))
-
-    def initial_network(self, key):
-        return None
 
     def resized(self, batch_size):
         return self
@@ -139,10 +168,7 @@ class PredictorValue(AbstractObjective):
 def _features(
     model: AbstractModel, contexts: Float[Array, "N C"], actions: Float[Array, "K A"]
 ) -> Float[Array, "N K P"]:
-    def one(context, action):
-        return predictor_features(model, context, action)
-
-    return jax.vmap(jax.vmap(one, (None, 0)), (0, None))(contexts, actions)
+    return jax.vmap(jax.vmap(present(model.linear_form()).features, (None, 0)), (0, None))(contexts, actions)
 
 
 def _rounding(scale: Float[Array, "..."] | float) -> Float[Array, "..."] | float:

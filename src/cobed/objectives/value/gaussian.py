@@ -6,6 +6,7 @@ changes, is minus the expected regret.
 """
 
 import dataclasses
+from typing import cast
 
 import equinox as eqx
 import jax
@@ -17,14 +18,13 @@ from scipy.stats import norm as normal
 from scipy.stats import qmc
 
 from cobed.linalg import lower_root
-from cobed.models.base import HasPosteriorMean
-from cobed.models.gaussian import LinearBelief, unraveller
+from cobed.models.base import AbstractModel
+from cobed.models.gaussian import AffineUpdate, unraveller
 from cobed.objectives.base import AbstractObjective, action_rewards, largest
 from cobed.optimum import is_linear_in_action
 from cobed.policies import Temperature
 from cobed.problem import Problem
-from cobed.spaces import Box
-from cobed.types import Array, Float, Params
+from cobed.types import Array, Float, Params, present
 
 NUM_POINTS, NUM_DRAWS = 1024, 64
 
@@ -42,7 +42,7 @@ class ExperimentValue(AbstractObjective):
     """
 
     problem: Problem
-    belief: HasPosteriorMean
+    update: AffineUpdate | AbstractModel
     temperature: Temperature
     points: Float[Array, "N K"] | None
     functionals: tuple[Float[Array, "T K"], Float[Array, "T K P"]] | None
@@ -52,24 +52,24 @@ class ExperimentValue(AbstractObjective):
 
     @classmethod
     def build(
-        cls, problem: Problem, belief: HasPosteriorMean, temperature: Temperature, num_draws: int = NUM_DRAWS
+        cls, problem: Problem, update: AffineUpdate | None, temperature: Temperature, num_draws: int = NUM_DRAWS
     ) -> "ExperimentValue":
-        """`num_draws` of the posterior mean a step, where draws are needed."""
+        """By an update, or where it is None by the model's own posterior mean; `num_draws` of it a step, where draws are needed."""
         space = problem.model.action_space
         points = None
         if not space.continuous:
             points = jnp.asarray(normal_points(NUM_POINTS, len(space.enumerate_discrete())))
-        entrywise = isinstance(space, Box) and space.bounded and is_linear_in_action(problem.model, problem.targets)
+        entrywise = space.bounds() is not None and is_linear_in_action(problem.model, problem.targets)
         functionals = None
-        if isinstance(belief, LinearBelief) and (entrywise or points is not None):
+        if update is not None and (entrywise or points is not None):
             ask = _entry_slopes if entrywise else action_rewards
             unravel = unraveller(problem.model)
 
             def answers(flat: Float[Array, " P"]) -> Float[Array, "T K"]:
                 return ask(problem, unravel(flat))
 
-            functionals = answers(belief.mean), jax.jacfwd(answers)(belief.mean)
-        return cls(problem, belief, temperature, points, functionals, entrywise, num_draws)
+            functionals = answers(update.mean), jax.jacfwd(answers)(update.mean)
+        return cls(problem, update or problem.model, temperature, points, functionals, entrywise, num_draws)
 
     @property
     def name(self):
@@ -99,13 +99,17 @@ class ExperimentValue(AbstractObjective):
         return jnp.mean(jax.vmap(best)(jnp.concatenate([surprises, -surprises])) - now)
 
     def _mean(self, actions, surprise):
-        return self.belief.posterior_mean(self.problem.contexts, actions, surprise)
+        return self.update.posterior_mean(self.problem.contexts, actions, surprise)
+
+    def _gains(self, actions) -> Float[Array, "D P"]:
+        # There are functionals only where there is an update.
+        return cast(AffineUpdate, self.update).gains(self.problem.contexts, actions)
 
     def _moments(self, actions, ask) -> tuple[Float[Array, "T K"], Float[Array, "D T K"]]:
         """Means of what is asked at the targets, and how they move with each entry of the surprise."""
-        if self.functionals is not None and isinstance(self.belief, LinearBelief):
+        if self.functionals is not None:
             means, rows = self.functionals
-            return means, jnp.einsum("dp,tkp->dtk", self.belief.gains(self.problem.contexts, actions), rows)
+            return means, jnp.einsum("dp,tkp->dtk", self._gains(actions), rows)
 
         def of(surprise):
             return ask(self.problem, self._mean(actions, surprise))
@@ -114,10 +118,10 @@ class ExperimentValue(AbstractObjective):
         return means, jax.vmap(of)(jnp.eye(len(actions))) - means
 
     def _of_entries(self, actions, key):
-        space = self.problem.model.action_space
-        reach = jnp.asarray(space.high, jnp.float32) - jnp.asarray(space.low, jnp.float32)  # pyright: ignore[reportAttributeAccessIssue]
-        if self.functionals is not None and isinstance(self.belief, LinearBelief):
-            gains = self.belief.gains(self.problem.contexts, actions)
+        low, high = present(self.problem.model.action_space.bounds())
+        reach = jnp.asarray(high - low)
+        if self.functionals is not None:
+            gains = self._gains(actions)
             means, rows = self.functionals
             if self.targets_per_step < len(means):
                 seen = jr.choice(key, len(means), (self.targets_per_step,), replace=False)
@@ -130,9 +134,6 @@ class ExperimentValue(AbstractObjective):
         # E max(0, N(m, s^2)) - max(0, m) for each entry, which moves over its reach.
         gains = means * norm.cdf(means / std) + std * norm.pdf(means / std) - jnp.maximum(means, 0.0)
         return jnp.mean(jnp.sum(reach * gains, axis=1))
-
-    def initial_network(self, key):
-        return None
 
     def resized(self, batch_size):
         return dataclasses.replace(self, targets_per_step=self.problem.num_targets, num_draws=batch_size)

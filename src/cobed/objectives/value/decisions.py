@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from cobed.critics import Layers, OutcomeLayer, check_sizes
-from cobed.objectives.base import AbstractSimulated, Batch, Simulation, action_rewards
+from cobed.objectives.base import action_rewards
+from cobed.objectives.simulation import AbstractSimulated, Batch, Simulation
 from cobed.types import Array, Float, Key
 
 

@@ -16,10 +16,9 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
-from cobed.models.predictor import PredictorBelief
 from cobed.objectives.base import AbstractObjective
-from cobed.objectives.predictor import GRID, NUM_POINTS, PredictorValue
-from cobed.objectives.value import normal_points
+from cobed.objectives.value.gaussian import normal_points
+from cobed.objectives.value.information import GRID, NUM_POINTS, Predictor, PredictorValue
 from cobed.outcomes import NORMAL
 from cobed.policies import Temperature
 from cobed.problem import Problem
@@ -65,9 +64,6 @@ class MomentValue(AbstractObjective):
         actions = trainable.design.harden()
         return self.of_candidates(key, actions[:, None]).of_shares(jnp.ones((len(actions), 1)))
 
-    def initial_network(self, key):
-        return None
-
     def resized(self, batch_size):
         return self
 
@@ -99,10 +95,10 @@ class MomentValue(AbstractObjective):
         means = rows.mean(axis=1)
         row_features = jnp.einsum("tnk,nr->tkr", rows - means[:, None], components) / NUM_DRAWS
         size = components.shape[1]
-        belief = PredictorBelief(jnp.zeros(size), jnp.eye(size), jnp.ones(()), NORMAL)
+        predictor = Predictor(jnp.zeros(size), jnp.eye(size), jnp.ones(()), NORMAL)
         points = jnp.asarray(normal_points(NUM_POINTS, len(decisions)))
         kind = PredictorValue if self.about == "max-values" else PredictorInformation
-        return kind(belief, units, weights, row_features, means, points, Temperature(), None)
+        return kind(predictor, units, weights, row_features, means, points, Temperature(), None)
 
     def _rewards(self, params: Params, context: Array, actions: Float[Array, "J A"]) -> Float[Array, "N J"]:
         reward = jax.vmap(self.problem.model.mean_reward, in_axes=(None, None, 0))

@@ -1,0 +1,49 @@
+"""Objectives and samplers of another package (`tests/outside`), each one file, used by their names."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import cobed
+from cobed.inference.choice import SAMPLERS
+from cobed.inference.conjugate import posterior_moments
+from cobed.models import LinearGaussian
+from cobed.objectives.kinds import OBJECTIVES
+
+
+@pytest.fixture(autouse=True)
+def outside(monkeypatch):
+    """The modules of the other package, whose parts are known for one test."""
+    monkeypatch.syspath_prepend(Path(__file__).parent / "outside")
+    for registry, module in ((OBJECTIVES, "d_optimality"), (SAMPLERS, "resampling")):
+        monkeypatch.setattr(registry, "_parts", dict(registry._parts))
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        importlib.import_module(module)
+
+
+def make_problem() -> cobed.Problem:
+    model = LinearGaussian(lambda c, a: a * c[0], np.zeros(2), [1.0, 4.0], cobed.Discrete(["a", "b"]), 1, 0.5)
+    return cobed.Problem(model, np.ones((3, 1)), np.ones((1, 1)))
+
+
+def test_an_objective_of_another_package_is_climbed_by_its_name():
+    """Rows of the second coefficient add to 1 + 16 n, of the first to 1 + 4 (3 - n): the product is largest at n = 2."""
+    result = cobed.design(make_problem(), seed=0, budget="smoke", objective="d-optimality")
+    assert result.method == "CO-BED (d-optimality)"
+    np.testing.assert_array_equal(result.actions.sum(axis=0), [1, 2])
+    assert result.score is not None
+    assert result.score.value == pytest.approx(0.5 * np.log(33 * 5), rel=1e-4)
+
+
+def test_a_sampler_of_another_package_is_used_by_its_name():
+    problem = make_problem()
+    data = cobed.Data(np.ones((3, 1)), np.eye(2)[[0, 1, 1]], [0.5, 1.0, 2.0])
+    posterior = cobed.infer(problem.model, data, "resampling", seed=0)
+    assert posterior.method == "resampling"
+    mean, cov = posterior_moments(problem.model, data)
+    # 1,000 of 20,000 weighted draws: 5 standard errors of 500 effective ones, false alarm below 1 in 500,000.
+    assert np.all(np.abs(jnp.mean(posterior.params, axis=0) - mean) < 5 * np.sqrt(np.diag(cov) / 500))
