@@ -34,11 +34,13 @@ check-python:
 demo: install ## Run the demonstration
 	$(BIN)/cobed demo
 
+# Tests of one file share problems and compiled programs, so a file stays with one worker.
 test: lint ## Lint, check types, run the fast tests
-	$(BIN)/python -m pytest -q -n $(WORKERS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
 
-test-all: lint ## The same with the slow and statistical tests
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m ""
+# Coverage is printed here alone: Python 3.11 counts lines by a tracer, which takes a third more time.
+test-all: lint ## The same with the slow and statistical tests, and the coverage of the source
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "" --cov --cov-report=term:skip-covered
 
 lint: install ## Check style, format and types; change nothing
 	$(BIN)/ruff check .
