@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cobed.errors import SpaceError
-from cobed.spaces import Box, Discrete, Product
+from cobed.spaces import Box, Discrete, Product, label_columns
 from cobed.spaces.product import MAX_ENUMERATION
 
 INF = math.inf
@@ -339,6 +339,31 @@ def test_labels_are_names_numbers_and_tuples_of_them():
     assert MIXED.label([0, 0, 1, -0.5, 2, 1, 0]) == ("10%", (-0.5, 2.0), "1")
 
 
+def test_many_actions_are_translated_as_each_of_them(name):
+    space, samples = SPACES[name], look(name).samples[:8]
+    words = space.labels(samples)
+    assert words == [space.label(action) for action in samples]
+    np.testing.assert_array_equal(space.parse_all(words), samples)
+    assert space.parse_all([]).shape == (0, space.dim)
+    assert space.labels(samples[:0]) == []
+
+
+def test_named_numbers_are_dictionaries_and_columns_of_their_names():
+    box = Box([0, 1], [1, 5], names=["price", "days"])
+    assert box.labels([[0.25, 4]]) == [{"price": 0.25, "days": 4.0}]
+    np.testing.assert_array_equal(box.parse({"days": 4, "price": 0.25}), [0.25, 4])
+    assert label_columns(box.labels([[0.25, 4], [1, 2]])) == {"price": [0.25, 1.0], "days": [4.0, 2.0]}
+    with pytest.raises(SpaceError, match="needs as many different names"):
+        Box(0, [1, 5], names=["price", "price"])
+
+
+def test_digits_are_cut_without_leaving_the_box():
+    assert Box(0, 0.1234567, names=["price"]).labels([[0.1234567], [0.0123456789]], digits=6) == [
+        {"price": 0.1234567},
+        {"price": 0.0123457},
+    ]
+
+
 def test_names_given_as_numbers_are_parsed_as_numbers():
     np.testing.assert_array_equal(Discrete([10, 20]).parse(20), [0, 1])
 
@@ -387,6 +412,8 @@ def test_impossible_spaces_say_what_is_wrong(build, message):
     [
         (OFFERS, "20%", "'20%' is not an action. Allowed: none, 5%, 10%"),
         (OFFERS, math.nan, "nan is not an action"),
+        (Box(0, 1, names=["price"]), {"cost": 1}, r"{'cost': 1} is not numbers of \['price'\]"),
+        (Box(0, 1, names=["price"]), 0.5, r"0.5 is not numbers of \['price'\]"),
         (Box(0, 1), "much", r"'much' is not a number \(or a list of 1\)"),
         (Box(0, 1), 1.5, r"1.5 is not in the box of 1 number\(s\) between \[0.0\] and \[1.0\]"),
         (Box(0, 1), math.nan, "nan is not in the box"),

@@ -10,9 +10,10 @@ import numpy as np
 from cobed.campaign.near import plain
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.tables import MISSING, Complaints, Table
+from cobed.errors import SpaceError
 
 # What reading numbers out of damaged cells raises.
-UNFIT = (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError)
+UNFIT = (SpaceError, KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,24 +137,12 @@ def _check_lost_options(spec: CampaignSpec, table: Table, places: np.ndarray, co
 
 def action_vectors(spec: CampaignSpec, actions: list[Any]) -> np.ndarray:
     """Actions in the user's words as the engine's vectors (N, A)."""
-    if spec.action.options is not None:
-        places = {name: place for place, name in enumerate(spec.action.options)}
-        return np.eye(len(places), dtype=np.float32)[[places[action] for action in actions]]
-    names = list(spec.action.numbers or {})
-    return np.array([[action[name] for name in names] for action in actions], dtype=np.float32).reshape(-1, len(names))
+    return spec.action.space.parse_all(actions)
 
 
 def action_words(spec: CampaignSpec, vectors: np.ndarray) -> list[Any]:
     """The engine's vectors in the user's words: names, or dictionaries of numbers (six digits are shown and kept)."""
-    if spec.action.options is not None:
-        return [spec.action.options[place] for place in np.argmax(vectors, axis=1)]
-    numbers = spec.action.numbers or {}
-    rows = []
-    for row in np.asarray(vectors, float):
-        values = [float(f"{value:.6g}") for value in row]
-        clipped = [min(max(v, b.low), b.high) for v, b in zip(values, numbers.values(), strict=True)]
-        rows.append(dict(zip(numbers, clipped, strict=True)))
-    return rows
+    return spec.action.space.labels(vectors, digits=6)
 
 
 def action_columns(spec: CampaignSpec, words: list[Any]) -> dict[str, list[Any]]:

@@ -35,7 +35,7 @@ from cobed.optimum import AbstractOptimum, Enumeration, Grid
 from cobed.policies import CostLimit
 from cobed.problem import Problem
 from cobed.progress import Reporter
-from cobed.spaces import AbstractSpace, Box, Discrete
+from cobed.spaces import AbstractSpace
 
 # Set to 1, it forbids to run the code that a spec names.
 NO_PROGRAM = "COBED_NO_PROGRAM"
@@ -49,10 +49,7 @@ DEFAULT_DEVIATIONS = {"baseline": 1.0, "context": 0.5, "action": 0.5, "interacti
 
 
 def action_space(spec: CampaignSpec) -> AbstractSpace:
-    if spec.action.options is not None:
-        return Discrete(list(spec.action.options))
-    numbers = (spec.action.numbers or {}).values()
-    return Box([number.low for number in numbers], [number.high for number in numbers])
+    return spec.action.space
 
 
 def build_model(spec: CampaignSpec, encoding: Encoding, directory: Path | None = None) -> AbstractModel:

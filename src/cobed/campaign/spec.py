@@ -1,8 +1,9 @@
 """What a campaign is about: `campaign.toml`, read and checked before any work. Every field is documented here."""
 
+import functools
 import hashlib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import (
     BaseModel,
@@ -20,6 +21,9 @@ from cobed.campaign.columns.base import Name
 from cobed.campaign.toml import parse, problems
 from cobed.errors import ModelError, SpecError
 from cobed.outcomes import AbstractLaw, law_named, laws
+
+if TYPE_CHECKING:
+    from cobed.spaces import AbstractSpace
 
 # Squares of these fit into the single precision of the engine.
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True, ge=-1e15, le=1e15)]
@@ -72,6 +76,16 @@ class ActionSpec(_Section):
         if self.numbers is not None and not self.numbers:
             raise ValueError("numbers needs at least one number to choose")
         return self
+
+    @functools.cached_property
+    def space(self) -> "AbstractSpace":
+        """Where the actions live, which also translates between words and vectors."""
+        from cobed.spaces import Box, Discrete  # which load JAX
+
+        if self.options is not None:
+            return Discrete(self.options)
+        numbers = self.numbers or {}
+        return Box([number.low for number in numbers.values()], [n.high for n in numbers.values()], names=list(numbers))
 
     @property
     def columns(self) -> list[str]:

@@ -59,13 +59,23 @@ class AbstractSpace(eqx.Module):
     def discrete_weights(self, action: Float[Array, " A"]) -> Float[Array, " J"]:
         """How much of each row of `enumerate_discrete` a (relaxed) action holds; sums to one."""
 
-    @abc.abstractmethod
-    def label(self, action: Any) -> Any:
-        """The action in the user's words: a name, a number, or a tuple of them."""
+    # The one way between actions and the user's words: a name, a number, a dictionary of named numbers, or a tuple of these.
 
     @abc.abstractmethod
+    def labels(self, actions: Any, digits: int | None = None) -> list[Any]:
+        """Actions (N, A) in the user's words; numbers with so many digits, or all they have."""
+
+    @abc.abstractmethod
+    def parse_all(self, values: Sequence[Any]) -> Float[np.ndarray, "N A"]:
+        """The inverse of `labels`. Raises `SpaceError` for a value the space does not hold."""
+
+    def label(self, action: Any) -> Any:
+        """One action in the user's words."""
+        return self.labels(np.asarray(action)[None])[0]
+
     def parse(self, value: Any) -> Float[np.ndarray, " A"]:
-        """The inverse of `label`. Raises `SpaceError` for a value the space does not hold."""
+        """The inverse of `label`."""
+        return self.parse_all([value])[0]
 
     @property
     @abc.abstractmethod
@@ -113,7 +123,12 @@ def _unit_grid(num_points: int, dim: int) -> Float[np.ndarray, "N D"]:
 
 
 def label_columns(labels: Sequence[Any]) -> dict[str, list[Any]]:
-    """Labels of many actions as columns of a table: "action", or "action_0", "action_1", ... where they have several parts."""
+    """Labels of many actions as columns of a table: "action", or "action_0", "action_1", ... where they have several parts.
+
+    Named numbers have a column each, called like them.
+    """
+    if isinstance(labels[0], dict):
+        return {name: [label[name] for label in labels] for name in labels[0]}
     parts = [label if isinstance(label, tuple) else (label,) for label in labels]
     width = len(parts[0])
     names = ["action"] if width == 1 else [f"action_{i}" for i in range(width)]

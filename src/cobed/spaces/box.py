@@ -1,6 +1,7 @@
 """Numbers between two bounds."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -26,9 +27,11 @@ class Box(AbstractSpace):
     high: tuple[float, ...] = eqx.field(static=True)
     scale: float = eqx.field(static=True)
     dim: int = eqx.field(static=True)
+    names: tuple[str, ...] | None = eqx.field(static=True)
 
-    def __init__(self, low: Any, high: Any, *, scale: float = 1.0):
-        """`low`, `high`: numbers or vectors. `scale` is the typical size of an action along directions without two bounds."""
+    def __init__(self, low: Any, high: Any, *, scale: float = 1.0, names: Sequence[str] | None = None):
+        """`low`, `high`: numbers or vectors. `scale` is the typical size of an action along directions without two bounds.
+        With `names`, one for each number, actions in the user's words are dictionaries."""
         try:
             lows, highs = np.broadcast_arrays(
                 np.atleast_1d(np.asarray(low, float)), np.atleast_1d(np.asarray(high, float))
@@ -48,6 +51,9 @@ class Box(AbstractSpace):
         self.low, self.high = tuple(lows.tolist()), tuple(highs.tolist())
         self.scale = float(scale)
         self.dim = len(self.low)
+        self.names = None if names is None else tuple(names)
+        if self.names is not None and len(set(self.names)) != self.dim:
+            raise SpaceError(f"Box has {self.dim} number(s) and needs as many different names, got {list(self.names)}.")
 
     @classmethod
     def real(cls, dim: int = 1, *, scale: float = 1.0) -> "Box":
@@ -125,20 +131,39 @@ class Box(AbstractSpace):
     def discrete_weights(self, action):
         return jnp.ones(1)
 
-    def label(self, action):
-        values = [float(value) for value in np.asarray(action)]
-        return values[0] if self.dim == 1 else tuple(values)
+    def labels(self, actions, digits=None):
+        rows = np.asarray(actions, np.float64)
+        if digits is not None:
+            # Rounding must not leave the box.
+            rows = np.clip(np.char.mod(f"%.{digits}g", rows).astype(float), self.low, self.high)
+        if self.names is not None:
+            return [dict(zip(self.names, row, strict=True)) for row in rows.tolist()]
+        return rows[:, 0].tolist() if self.dim == 1 else [tuple(row) for row in rows.tolist()]
 
-    def parse(self, value):
+    def parse_all(self, values):
+        if not len(values):
+            return np.zeros((0, self.dim), np.float32)
         try:
-            action = np.atleast_1d(np.asarray(value, dtype=np.float32))
-        except (ValueError, TypeError) as error:
-            raise SpaceError(f"{value!r} is not a number (or a list of {self.dim}).") from error
-        if action.shape != (self.dim,) or not bool(self.contains(jnp.asarray(action))):
+            rows = values if self.names is None else [[value[name] for name in self.names] for value in values]
+            actions = np.asarray(rows, dtype=np.float32)
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            for value in values if len(values) > 1 else ():
+                self.parse_all([value])
+            wanted = f"a number (or a list of {self.dim})" if self.names is None else f"numbers of {list(self.names)}"
+            raise SpaceError(f"{values[0]!r} is not {wanted}.") from error
+        actions = actions[:, None] if actions.ndim == 1 else actions
+        inside = np.zeros(len(values), bool)
+        if actions.shape == (len(values), self.dim):
+            # As `contains`, on the host.
+            low, high, has_low, has_high = self._bounds()
+            size = np.where(has_low & has_high, high - low, np.maximum(self.scale, np.abs(actions)))
+            inside = (np.abs(actions - np.clip(actions, self.low, self.high)) <= 1e-5 * size).all(axis=1)
+        if not inside.all():
             raise SpaceError(
-                f"{value!r} is not in the box of {self.dim} number(s) between {list(self.low)} and {list(self.high)}."
+                f"{values[int(np.argmin(inside))]!r} is not in the box of {self.dim} number(s) between {list(self.low)} and "
+                f"{list(self.high)}."
             )
-        return action
+        return actions
 
     def _bounds(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Bounds with zeros for the infinite ones, so that branches not taken stay finite, and which ones are finite."""

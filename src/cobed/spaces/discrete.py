@@ -83,10 +83,12 @@ class Discrete(AbstractSpace):
     def search_bounds(self):
         return np.zeros(0), np.zeros(0)
 
-    def label(self, action):
-        return self.names[int(np.argmax(np.asarray(action)))]
+    def labels(self, actions, digits=None):
+        return [self.names[option] for option in np.argmax(np.asarray(actions), axis=1)]
 
-    def parse(self, value):
-        if str(value) not in self.names:
-            raise SpaceError(f"{value!r} is not an action. Allowed: {', '.join(self.names)}.")
-        return np.eye(self.dim, dtype=np.float32)[self.names.index(str(value))]
+    def parse_all(self, values):
+        options = {name: option for option, name in enumerate(self.names)}
+        for value in values:
+            if str(value) not in options:
+                raise SpaceError(f"{value!r} is not an action. Allowed: {', '.join(self.names)}.")
+        return np.eye(self.dim, dtype=np.float32)[[options[str(value)] for value in values]]

@@ -89,13 +89,20 @@ class Product(AbstractSpace):
         low, high = zip(*(part.search_bounds() for part in self.parts), strict=True)
         return np.concatenate(low), np.concatenate(high)
 
-    def label(self, action):
-        return tuple(part.label(a) for part, a in zip(self.parts, self._split(np.asarray(action)), strict=True))
+    def labels(self, actions, digits=None):
+        pieces = zip(self.parts, self._split(np.asarray(actions).T), strict=True)
+        return list(zip(*(part.labels(piece.T, digits) for part, piece in pieces), strict=True))
 
-    def parse(self, value):
-        if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != len(self.parts):
-            raise SpaceError(f"{value!r} is not a list of {len(self.parts)} values, one for each part of the action.")
-        return np.concatenate([part.parse(v) for part, v in zip(self.parts, value, strict=True)])
+    def parse_all(self, values):
+        for value in values:
+            if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != len(self.parts):
+                raise SpaceError(
+                    f"{value!r} is not a list of {len(self.parts)} values, one for each part of the action."
+                )
+        columns = zip(*values, strict=True) if len(values) else [()] * len(self.parts)
+        return np.concatenate(
+            [part.parse_all(column) for part, column in zip(self.parts, columns, strict=True)], axis=1
+        )
 
     def _split(self, action: Any) -> list[Any]:
         stops = list(itertools.accumulate(part.dim for part in self.parts))
