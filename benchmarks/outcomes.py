@@ -104,6 +104,7 @@ class NormalStandIn(AbstractModel):
 class ScoreFunction(AbstractObjective):
     """Barber-Agakov whose gradient in the design comes by E[(score - baseline) d log p(y | design)]."""
 
+    trains = True
     inner: BarberAgakov
     model: GeneralisedLinear
 
@@ -137,10 +138,6 @@ class ScoreFunction(AbstractObjective):
         # The mean of the others is the baseline.
         excess = (scores - jnp.mean(scores)) * len(scores) / (len(scores) - 1)
         return jnp.mean(scores + jax.lax.stop_gradient(excess) * (logs - jax.lax.stop_gradient(logs)))
-
-    @property
-    def trains(self):
-        return True
 
     def initial_network(self, key):
         return self.inner.initial_network(key)

@@ -7,7 +7,7 @@ A `Posterior` is the checked value for one data set, with diagnostics and warnin
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -56,20 +56,12 @@ class AbstractInference(eqx.Module):
 
     # What `auto` asks.
 
-    @property
-    def reason(self) -> str:
-        """Why a posterior without warnings is right: the end of a sentence."""
-        return "it applies, and finds nothing wrong with its draws."
-
-    @property
-    def exact(self) -> bool:
-        """Whether the posterior is exact for the model as written: then warnings are about the data, and no other way is tried."""
-        return False
-
-    @property
-    def last_resort(self) -> bool:
-        """Whether all others are to be preferred where each has something wrong with it."""
-        return False
+    # Why a posterior without warnings is right: the end of a sentence.
+    reason: ClassVar[str] = "it applies, and finds nothing wrong with its draws."
+    # Whether the posterior is exact for the model as written: then warnings are about the data, and no other way is tried.
+    exact: ClassVar[bool] = False
+    # Whether all others are to be preferred where each has something wrong with it.
+    last_resort: ClassVar[bool] = False
 
     def discouraged(self, model: AbstractModel) -> str | None:
         """Why `auto` leaves it out though it could run, in words; None where it does not."""

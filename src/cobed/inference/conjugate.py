@@ -44,6 +44,8 @@ class Update(NamedTuple):
 class Conjugate(AbstractSampler):
     """Exact draws, in pairs mirrored at the posterior mean: averages of functions affine in psi have no sampling error."""
 
+    exact = True
+    reason = "the posterior is Gaussian and known in closed form."
     num_draws: int = eqx.field(static=True, default=2048)
 
     def __check_init__(self):
@@ -55,14 +57,6 @@ class Conjugate(AbstractSampler):
     @property
     def name(self) -> str:
         return "conjugate"
-
-    @property
-    def exact(self):
-        return True
-
-    @property
-    def reason(self):
-        return "the posterior is Gaussian and known in closed form."
 
     def for_worlds(self, num_draws):
         return Conjugate(2 * -(-num_draws // 2))

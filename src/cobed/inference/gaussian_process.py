@@ -24,6 +24,8 @@ from cobed.types import Array, Key
 class GaussianProcessPosterior(AbstractSampler):
     """Exact draws, in pairs mirrored at the posterior mean: averages of rewards over the draws have no sampling error."""
 
+    exact = True
+    reason = "the posterior is Gaussian and known in closed form."
     num_draws: int = eqx.field(static=True, default=1024)
 
     def __check_init__(self):
@@ -35,14 +37,6 @@ class GaussianProcessPosterior(AbstractSampler):
     @property
     def name(self) -> str:
         return "gaussian process"
-
-    @property
-    def exact(self):
-        return True
-
-    @property
-    def reason(self):
-        return "the posterior is Gaussian and known in closed form."
 
     def for_worlds(self, num_draws):
         return GaussianProcessPosterior(2 * -(-num_draws // 2))

@@ -23,6 +23,9 @@ MIN_ESS = 400.0
 class Importance(AbstractSampler):
     """`num_draws` draws of the prior with joint weights."""
 
+    reason = "the weights of the prior draws pass the checks of effective size and Pareto k."
+    # The effective size of prior draws means little when their weights have collapsed.
+    last_resort = True
     num_draws: int = eqx.field(static=True, default=20_000)
 
     def __check_init__(self):
@@ -34,15 +37,6 @@ class Importance(AbstractSampler):
     @property
     def name(self) -> str:
         return "importance"
-
-    @property
-    def reason(self):
-        return "the weights of the prior draws pass the checks of effective size and Pareto k."
-
-    @property
-    def last_resort(self):
-        # The effective size of prior draws means little when their weights have collapsed.
-        return True
 
     def unfit(self, model, data):
         return needs_likelihood(model)

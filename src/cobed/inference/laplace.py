@@ -42,6 +42,7 @@ MAX_LAST_STEP = 0.1
 class Laplace(AbstractSampler):
     """For psi with a Gaussian prior and a likelihood without second modes. `num_draws` weighted draws."""
 
+    reason = "the prior is Gaussian, and the weights of draws around the mode pass the checks."
     num_draws: int = eqx.field(static=True, default=8192)
 
     def __check_init__(self):
@@ -51,10 +52,6 @@ class Laplace(AbstractSampler):
     @property
     def name(self) -> str:
         return "laplace"
-
-    @property
-    def reason(self):
-        return "the prior is Gaussian, and the weights of draws around the mode pass the checks."
 
     def for_worlds(self, num_draws):
         return Laplace(max(num_draws, 1024))

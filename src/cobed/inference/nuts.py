@@ -30,6 +30,7 @@ STARTS_PER_CHAIN = 64
 class NUTS(AbstractInference):
     """`num_chains` chains of `num_warmup` and then `num_draws` steps."""
 
+    reason = "the chains agree."
     num_draws: int = 1000
     num_warmup: int = 1000
     num_chains: int = 4
@@ -43,10 +44,6 @@ class NUTS(AbstractInference):
     @property
     def name(self) -> str:
         return "nuts"
-
-    @property
-    def reason(self):
-        return "the chains agree."
 
     def unfit(self, model, data):
         leaves = jax.tree_util.tree_leaves_with_path(params_shape(model))

@@ -69,6 +69,7 @@ class Cloud(NamedTuple):
 class TemperedSMC(AbstractSampler):
     """For psi of a few to a few dozen numbers with a prior density. `num_moves` Metropolis steps a temperature."""
 
+    reason = "the prior has a density and psi is small; the draws reached the posterior and moved freely."
     num_draws: int = eqx.field(static=True, default=2048)
     num_moves: int = eqx.field(static=True, default=8)
     max_temperatures: int = eqx.field(static=True, default=100)
@@ -84,15 +85,6 @@ class TemperedSMC(AbstractSampler):
     @property
     def name(self) -> str:
         return "smc"
-
-    @property
-    def reason(self):
-        draws = (
-            "the draws reached the posterior and moved freely"
-            if self.num_draws < MANY_DRAWS
-            else "fewer draws were too few"
-        )
-        return f"the prior has a density and psi is small; {draws}."
 
     def stronger(self):
         return TemperedSMC(MANY_DRAWS) if self.num_draws < MANY_DRAWS else None

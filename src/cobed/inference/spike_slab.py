@@ -55,6 +55,7 @@ class Summary(NamedTuple):
 class SpikeAndSlab(AbstractSampler):
     """`num_chains` chains from draws of the prior; after `num_burn` sweeps, each sweep is a draw."""
 
+    reason = "each number in psi is zero or half-normal, and the chains agree."
     num_draws: int = eqx.field(static=True, default=2048)
     num_chains: int = eqx.field(static=True, default=8)
     num_burn: int = eqx.field(static=True, default=100)
@@ -74,11 +75,6 @@ class SpikeAndSlab(AbstractSampler):
     @property
     def name(self) -> str:
         return "spike_slab"
-
-    @property
-    def reason(self):
-        chains = "and the chains agree" if self.num_burn < LONG_BURN else "after longer chains than usual"
-        return f"each number in psi is zero or half-normal, {chains}."
 
     def stronger(self):
         return SpikeAndSlab(16_384, num_burn=LONG_BURN) if self.num_burn < LONG_BURN else None

@@ -1,7 +1,7 @@
 """What every objective shares: a design, perhaps a network, a scalar to climb. What only some can do is None elsewhere."""
 
 import abc
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import equinox as eqx
 import jax
@@ -35,6 +35,11 @@ class Trainable(eqx.Module):
 class AbstractObjective(eqx.Module):
     """A function of a design and a network, estimated afresh at every step; larger is better."""
 
+    # Whether a network is trained with the design.
+    trains: ClassVar[bool] = False
+    # Whether it is at most the logarithm of the batch size, and has no slope to follow there.
+    saturates: ClassVar[bool] = False
+
     @property
     @abc.abstractmethod
     def name(self) -> str:
@@ -54,11 +59,6 @@ class AbstractObjective(eqx.Module):
     def __call__(self, trainable: Trainable, key: Key[Array, ""], progress: Float[Array, ""]) -> Float[Array, ""]:
         """The objective at `progress` in [0, 1) of the training."""
 
-    @property
-    def trains(self) -> bool:
-        """Whether a network is trained with the design."""
-        return False
-
     def initial_network(self, key: Key[Array, ""]) -> PyTree:
         """The network before training; None where nothing is trained."""
         return None
@@ -74,11 +74,6 @@ class AbstractObjective(eqx.Module):
     def on_unseen_draws(self, key: Key[Array, ""], budget: Budget) -> Self:
         """The objective by which a trained network is judged: with draws of psi that it was not trained on."""
         return self
-
-    @property
-    def saturates(self) -> bool:
-        """Whether it is at most the logarithm of the batch size, and has no slope to follow there."""
-        return False
 
     def simulated(self) -> Any:
         """The `Simulation` whose experiments it is estimated from."""

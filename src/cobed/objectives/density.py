@@ -96,6 +96,7 @@ class BarberAgakov(AbstractSimulated):
 class LinearGaussianInformation(AbstractSimulated):
     """The same bound from second moments alone: nothing to train."""
 
+    trains = False
     simulation: Simulation
     components: Components
 
@@ -112,10 +113,6 @@ class LinearGaussianInformation(AbstractSimulated):
         size = batch.outcomes.shape[1] + values.shape[1]
         shrinkage = min(1.0, size / len(values)) if ROWS_PER_ENTRY * size > len(values) else 0.0
         return gaussian_information(batch.outcomes, values, shrinkage)
-
-    @property
-    def trains(self):
-        return False
 
 
 class BarberAgakovKind(AbstractKind):

@@ -15,16 +15,13 @@ from cobed.types import Array, Float
 class InfoNCE(AbstractSimulated):
     """A lower bound on I(m*; y | C, C*, A) with in-batch contrasts, by a critic; at most log(batch_size)."""
 
+    saturates = True
     simulation: Simulation
     critic: Separable | Joint = eqx.field(default_factory=Separable)
 
     @property
     def name(self):
         return "infonce"
-
-    @property
-    def saturates(self):
-        return True
 
     def score(self, network, batch: Batch) -> Float[Array, ""]:
         return infonce(network(batch.outcomes, self.simulation.value_scale(batch.max_values), batch.weights))

@@ -59,6 +59,7 @@ class Simulation(eqx.Module):
 class AbstractSimulated(AbstractObjective):
     """An objective that is the mean of scores of simulated batches."""
 
+    trains = True
     simulation: eqx.AbstractVar[Simulation]
 
     @abc.abstractmethod
@@ -71,10 +72,6 @@ class AbstractSimulated(AbstractObjective):
 
         num_samples = self.simulation.num_samples
         return one(key) if num_samples == 1 else jnp.mean(jax.vmap(one)(jr.split(key, num_samples)))
-
-    @property
-    def trains(self) -> bool:
-        return True
 
     def simulated(self):
         return self.simulation
