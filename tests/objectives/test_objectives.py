@@ -15,6 +15,7 @@ from cobed.information import evaluate_objective, settle
 from cobed.models.gaussian import find_update
 from cobed.models.linear import linear_information
 from cobed.objectives import Components, ExperimentValue, FixedDesign, Trainable, choose_objective
+from cobed.objectives.kinds import OBJECTIVES
 
 BUDGET = cobed.Budget(
     num_steps=100,
@@ -199,6 +200,7 @@ def test_models_that_are_not_affine_have_no_belief_and_get_a_density(continuous_
     choice = choose_objective(jr.key(0), continuous_problem, BUDGET)
     assert choice.objective.name == "barber-agakov"
     assert choice.method == "CO-BED (barber-agakov)"
+    assert "density of m* given y is learned with the design. Not 'value', which needs rewards affine" in choice.reason
 
 
 def test_best_rewards_that_take_single_values_are_told_by_contrasts():
@@ -234,6 +236,7 @@ def test_components_stop_at_the_numbers_in_psi():
     ("options", "message"),
     [
         ({"asked": "best"}, "There is no objective 'best'. Allowed: value, barber-agakov"),
+        ({"network": cobed.Joint()}, "'value' takes Decisions, got Joint. Ask for objective='infonce', which takes it"),
         ({"asked": "value", "about": "parameters"}, "measured by 'infonce', not by 'value'"),
         ({"asked": "infonce", "network": cobed.Density()}, "'infonce' takes Separable, Joint, got Density"),
         ({"asked": "linear-gaussian", "network": cobed.Joint()}, "'linear-gaussian' takes no network, got Joint"),
@@ -245,7 +248,7 @@ def test_wrong_objectives_are_told(linear_problem, options, message):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["value", "linear-gaussian", "barber-agakov", "infonce"])
+@pytest.mark.parametrize("name", OBJECTIVES.items())
 def test_every_objective_makes_a_valid_design_that_its_seed_decides(name, continuous_problem):
     tiny = BUDGET.replace(num_steps=20, closed_form_steps=20, batch_size=64, settle_batch_size=64, settle_steps=5)
     first, again = (cobed.design(continuous_problem, seed=3, budget=tiny, objective=name) for _ in range(2))

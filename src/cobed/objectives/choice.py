@@ -46,12 +46,12 @@ def _walk(task: Task) -> Choice:
     for kind in OBJECTIVES:
         reason = kind.applies(task.problem, task.about) if task.about in kind.abouts else None
         if reason is None:
-            passed.append(f"{kind.name!r} needs {kind.needs}.")
+            passed.append(f"Not {kind.name!r}, which needs {kind.needs}.")
             continue
         try:
             return _built(kind, task, " ".join([reason, *passed]))
         except NoDensityError:
-            passed.append(f"{kind.name!r} needs {kind.needs}, and these have none.")
+            passed.append(f"Not {kind.name!r}, which needs {kind.needs}; these have none.")
     raise BudgetError(f"No objective applies to this problem. {' '.join(passed)}")
 
 

@@ -40,7 +40,7 @@ class AbstractKind(abc.ABC):
     """An objective as the user asks for it."""
 
     name: ClassVar[str]
-    # What `auto` must find to take it: the end of "it needs ...".
+    # What `auto` must find to take it: the end of "Not this one, which needs ...".
     needs: ClassVar[str] = "nothing"
     # What `network=` may be; () where it has none.
     networks: ClassVar[tuple[type, ...]] = ()
