@@ -109,15 +109,19 @@ def _cells(where: str, page: Any) -> tuple[pd.DataFrame, np.ndarray]:
 def _value(cell: Any) -> Any:
     """What a cell holds, as a person reads it: 7 shown as 007 is '007', 0.05 shown as 5% is a `Percent`."""
     value, shown = cell.value, cell.number_format or ""
-    if isinstance(value, bool) or value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int | float):
-        if isinstance(value, int) and value >= 0 and re.fullmatch("0{2,}", shown):
+    match value:
+        case None | bool() | str():
+            return value
+        case int() if value >= 0 and re.fullmatch("0{2,}", shown):
             return str(value).zfill(len(shown))
-        return Percent(value) if shown.endswith("%") else value
-    if isinstance(value, datetime.datetime):
-        return value.date().isoformat() if value.time() == datetime.time() else value.isoformat(sep=" ")
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+        case int() | float():
+            return Percent(value) if shown.endswith("%") else value
+        case datetime.datetime() if value.time() == datetime.time():
+            return value.date().isoformat()
+        case datetime.datetime():
+            return value.isoformat(sep=" ")
+        case _:
+            return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 def _column(values: list[Any]) -> pd.Series:
@@ -172,26 +176,19 @@ def write_excel(frame: pd.DataFrame, file: IO[bytes], name: str) -> None:
 
 def _plain(value: Any) -> Any:
     """What openpyxl can write: numbers, booleans, dates, text; None for missing."""
-    if isinstance(value, str | Percent):
-        return value
-    if (
-        value is None
-        or value is pd.NaT
-        or value is pd.NA
-        or (isinstance(value, float | np.floating) and np.isnan(value))
-    ):
+    if value is None or value is pd.NaT or value is pd.NA:
         return None
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return value if abs(value) < MAX_WHOLE else str(value)
-    if isinstance(value, float):
-        return value if np.isfinite(value) else str(value)
-    if isinstance(value, pd.Timestamp) and value.tzinfo is None:
-        return value.to_pydatetime()
-    return str(value)
+    match value.item() if isinstance(value, np.generic) else value:
+        case str() | Percent() | bool() as written:
+            return written
+        case int() as number:
+            return number if abs(number) < MAX_WHOLE else str(number)
+        case float() as number:
+            return None if np.isnan(number) else number if np.isfinite(number) else str(number)
+        case pd.Timestamp() as time if time.tzinfo is None:
+            return time.to_pydatetime()
+        case other:
+            return str(other)
 
 
 def _check_text(value: str, where: str) -> None:

@@ -37,7 +37,8 @@ def problems(error: ValidationError, model: type[BaseModel], text: str, name: st
 def _sentence(found: Any, model: type[BaseModel], place: tuple[Any, ...]) -> str:
     kind, value, allowed = found["type"], found.get("input"), found.get("ctx", {})
     if kind == "extra_forbidden":
-        valid = _fields(model, place[:-1])
+        section = _section(model, place[:-1])
+        valid = list(section.model_fields) if section is not None else []
         near = nearest(str(place[-1]), valid)
         return f"there is no such key.{near} Allowed here: {', '.join(valid)}."
     if kind == "missing":
@@ -79,46 +80,31 @@ def _split_key(text: str) -> tuple[str, ...]:
     return tuple(part.strip().strip("\"'") for part in re.findall(r""""[^"]*"|'[^']*'|[^.\s]+""", text))
 
 
-def _section(model: Any, place: tuple[Any, ...]) -> Any:
+def _section(model: type[BaseModel], place: tuple[Any, ...]) -> type[BaseModel] | None:
     """The model of the section at `place`, through dictionaries and tuples of sections; None where there is none."""
     for part in place:
-        if isinstance(model, type) and issubclass(model, BaseModel):
-            field = model.model_fields.get(str(part))
-            model = field.annotation if field else None
-        else:
-            model = next(iter(_models_in(model)), None)
-        if model is None:
+        field = model.model_fields.get(str(part))
+        # A part that is no field is a name of the user's, or a number in a list.
+        inner = model if field is None else next(_models_in(field.annotation), None)
+        if inner is None:
             return None
+        model = inner
     return model
 
 
-def _models_in(annotation: Any) -> Iterator[Any]:
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
     for argument in get_args(annotation):
-        if isinstance(argument, type) and issubclass(argument, BaseModel):
-            yield argument
-        else:
-            yield from _models_in(argument)
-
-
-def _fields(model: type[BaseModel], place: tuple[Any, ...]) -> list[str]:
-    section = _section(model, place)
-    if not (isinstance(section, type) and issubclass(section, BaseModel)):
-        section = next(iter(_models_in(section)), None)
-    return list(section.model_fields) if section else []
+        yield from _models_in(argument)
 
 
 def _description(model: type[BaseModel], place: tuple[Any, ...]) -> str:
-    if not place:
-        return ""
     section = _section(model, place[:-1])
-    if isinstance(section, type) and issubclass(section, BaseModel) and str(place[-1]) in section.model_fields:
-        field = section.model_fields[str(place[-1])]
-        inner = field.annotation
-        if field.description:
-            return field.description
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            return (inner.__doc__ or "").strip().split("\n")[0]
-    return ""
+    field = section.model_fields.get(str(place[-1])) if section is not None and place else None
+    if field is None or field.description:
+        return (field and field.description) or ""
+    return next(((inner.__doc__ or "").strip().split("\n")[0] for inner in _models_in(field.annotation)), "")
 
 
 def _short(value: Any) -> str:
