@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import cobed
-from cobed.campaign.check import check_table
+from cobed.campaign.check import check_tables
 from cobed.campaign.tables import read_table
 
 SPEC = """name = "benchmark"
@@ -72,7 +72,7 @@ def main() -> None:
             campaign.add_outcomes(past(300, 2))
             timed = {}
             started = time.perf_counter()
-            check_table(campaign.spec, read_table(place / "region.csv"))
+            check_tables(campaign.spec, [read_table(place / "region.csv")])
             timed["check"] = time.perf_counter() - started
             started = time.perf_counter()
             _, posterior = campaign.posterior()

@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "campaign
 from broken import GOOD, a_frame, a_spec, break_bytes, campaign_tests, text_table, word
 
 from cobed.campaign.campaign import Campaign
-from cobed.campaign.check import check_table
+from cobed.campaign.check import check_tables
 from cobed.campaign.constraints import Forbids
 from cobed.campaign.encoding import encode_contexts, fit_encoding
 from cobed.campaign.spec import changed_sections, parse_spec, read_spec
@@ -135,7 +135,7 @@ def give_table(rng: random.Random, folder: Path, source: Any) -> None:
     if rng.random() < 0.15:
         give_to_campaign(rng, folder, rng.choice([campaign_tests.SPEC, *GOOD]), table)
         return
-    check_table(spec, table)
+    check_tables(spec, [table])
     encoding = fit_encoding(spec, [table])
     contexts, _ = encode_contexts(spec, type(encoding).from_json(encoding.to_json()), table)
     if not np.isfinite(contexts).all():

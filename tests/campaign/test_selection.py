@@ -1,5 +1,7 @@
 """Who is in the next round: units that are free, once; and who is out in the field. Needs no JAX."""
 
+import hashlib
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -100,11 +102,13 @@ def test_another_number_drawn_is_another_round(given):
 
 
 def test_the_units_drawn_first_are_those_that_version_0_1_0_drew(given):
+    """By the seed of the spec, in their order, under a hash of the table's, their number and the seed."""
     table = read_table(many(50), "units")
-    sampled = table.sample(20, 0)
+    places = np.sort(np.random.default_rng(0).choice(50, 20, replace=False))
     chosen = given.select(many(50), 20).table
-    assert chosen.frame["customer"].tolist() == sampled.frame["customer"].tolist()
-    assert chosen.hash == sampled.hash
+    assert chosen.frame["customer"].tolist() == table.frame["customer"].iloc[places].tolist()
+    assert chosen.hash == hashlib.sha256(f"{table.hash} 20 0".encode()).hexdigest()
+    assert chosen.where(3) == f"units, row {places[3]}"
 
 
 def test_units_with_an_outcome_or_in_the_field_are_left_out_of_a_table_and_counted(given):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cobed.campaign.check import check_table
+from cobed.campaign.check import check_tables
 from cobed.campaign.encoding import encode_contexts, fit_encoding
 from cobed.campaign.spec import parse_spec
 from cobed.campaign.tables import Complaints, read_table, write_table
@@ -137,7 +137,7 @@ def test_parquet_and_frames_keep_their_rows_columns_and_index(tmp_path):
         np.testing.assert_allclose(encode_contexts(SPEC, fit_encoding(SPEC, [table]), table)[0][:, 3], [1, 0])
     bad = frame.assign(recency=[1.0, None]).set_axis(["x", "y"])
     with pytest.raises(TableError, match="the table, row y, column 'recency': nan is not allowed"):
-        check_table(SPEC, read_table(bad))
+        check_tables(SPEC, [read_table(bad)])
 
 
 def test_whole_numbers_with_a_gap_keep_their_names_as_ids():
@@ -149,7 +149,7 @@ def test_whole_numbers_with_a_gap_keep_their_names_as_ids():
 
 def test_check_says_what_a_table_holds_and_what_is_wrong_with_its_outcomes(csv):
     good = "customer,recency,channel,new,offer,visits,note\n1,1,Web,1,none,3,a\n2,2,Web,0,,,b\n"
-    assert check_table(SPEC, read_table(csv(good))) == (
+    assert check_tables(SPEC, [read_table(csv(good))])[0].sentence == (
         "fine. 2 rows, 3 context column(s), 1 outcomes, 1 actions, 1 other column(s), which pass through."
     )
     for cell, message in [
@@ -158,11 +158,11 @@ def test_check_says_what_a_table_holds_and_what_is_wrong_with_its_outcomes(csv):
         ("x", "finite number"),
     ]:
         with pytest.raises(TableError, match=message):
-            check_table(SPEC, read_table(csv(good.replace(",3,", f",{cell},"))))
+            check_tables(SPEC, [read_table(csv(good.replace(",3,", f",{cell},")))])
     with pytest.raises(TableError, match=r"column 'offer': '7%' is not allowed\. Allowed: none, 5%"):
-        check_table(SPEC, read_table(csv(good.replace("none", "7%"))))
+        check_tables(SPEC, [read_table(csv(good.replace("none", "7%")))])
     with pytest.raises(TableError, match="neither the other context columns nor the outcome"):
-        check_table(SPEC, read_table(csv("customer,b\n1,2\n")))
+        check_tables(SPEC, [read_table(csv("customer,b\n1,2\n"))])
 
 
 def test_a_template_is_guessed_from_a_table(csv):
@@ -225,20 +225,7 @@ def test_any_bytes_are_read_or_told(tmp_path, content):
     path = tmp_path / "customers.csv"
     path.write_bytes(content)
     with told():
-        check_table(SPEC, read_table(path))
-
-
-def test_a_sample_is_the_same_for_the_same_seed_and_keeps_what_rows_are_called(tmp_path):
-    path = tmp_path / "big.csv"
-    path.write_text("id\n" + "\n".join(f"u{i}" for i in range(50)) + "\n")
-    table = read_table(path)
-    first, again, other = table.sample(10, 0), table.sample(10, 0), table.sample(10, 1)
-    assert first.frame["id"].tolist() == again.frame["id"].tolist() != other.frame["id"].tolist()
-    assert first.hash == again.hash not in (other.hash, table.hash)
-    place = int(first.frame["id"].iloc[3].removeprefix("u"))
-    assert first.where(3) == f"big.csv, row {place + 2}"
-    with pytest.raises(TableError, match="has 50 rows; 51 of them cannot be drawn"):
-        table.sample(51, 0)
+        check_tables(SPEC, [read_table(path)])
 
 
 HOSTILE = [

@@ -29,11 +29,6 @@ class Finding(NamedTuple):
     warnings: list[str]
 
 
-def check_table(spec: CampaignSpec, table: Table) -> str:
-    """What the table holds, in a sentence; `TableError` where it cannot be used."""
-    return check_tables(spec, [table])[0].sentence
-
-
 def check_tables(spec: CampaignSpec, tables: Sequence[Table], campaign: "Campaign | None" = None) -> list[Finding]:
     """What each table holds and would be used as; `TableError` where one cannot be used, alone or beside the others."""
     for table in tables:

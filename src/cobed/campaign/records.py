@@ -206,12 +206,6 @@ def known_units(connection: Connection, units: Sequence[str] | None) -> set[str]
     return {row.unit for row in _of_units(connection, query, None, units)}
 
 
-def done_units(connection: Connection, round: int) -> set[str]:
-    """The units of a round that have an outcome."""
-    query = sa.select(assignments.c.unit).where(assignments.c.round == round, is_back)
-    return set(connection.execute(query).scalars())
-
-
 def outcomes_mark(connection: Connection) -> tuple[int, int]:
     """Changes with every outcome, correction and withdrawal."""
     last = connection.execute(sa.select(sa.func.max(outcomes.c.id))).scalar()

@@ -42,16 +42,6 @@ class Table:
     def __len__(self) -> int:
         return len(self.frame)
 
-    def sample(self, number: int, seed: int) -> "Table":
-        """So many of its rows, drawn at random, in their order; the same rows for the same seed."""
-        if not 1 <= number <= len(self):
-            raise TableError(
-                f"{self.name} has {len(self):,} rows; {number:,} of them cannot be drawn. Allowed: 1 to that."
-            )
-        places = np.sort(np.random.default_rng(seed).choice(len(self), number, replace=False))
-        digest = hashlib.sha256(f"{self.hash} {number} {seed}".encode()).hexdigest()
-        return dataclasses.replace(self.part(places), hash=digest)
-
     def part(self, places: np.ndarray) -> "Table":
         """Some of its rows, in the order given."""
         original = None if self.original is None else self.original.iloc[places]
