@@ -18,6 +18,8 @@ from cobed.inference.spike_slab import above_zero, agreement, normal_below
 from cobed.models import CausalGraph, DiscreteExample, causal, discrete
 from cobed.problem import Problem
 
+INCLUSION = 0.4
+
 
 def by_enumeration(model: CausalGraph, data: Data) -> tuple[np.ndarray, np.ndarray]:
     """P(w_k > 0 | y) and E[w_k | y], pattern by pattern; the half-normal slabs of each by 2^14 Sobol points."""
@@ -33,7 +35,7 @@ def by_enumeration(model: CausalGraph, data: Data) -> tuple[np.ndarray, np.ndarr
         slabs = ndtri(0.5 + 0.5 * points)
         log_likelihood = -0.5 * ((residual - slabs @ chosen.T) ** 2).sum(1) / model.noise_std**2
         likelihood = np.exp(log_likelihood + 40)
-        prior = model.inclusion**num * (1 - model.inclusion) ** (size - num)
+        prior = INCLUSION**num * (1 - INCLUSION) ** (size - num)
         weights.append(prior * likelihood.mean())
         mean = np.zeros(size)
         mean[list(pattern)] = likelihood @ slabs / likelihood.sum()
@@ -44,7 +46,7 @@ def by_enumeration(model: CausalGraph, data: Data) -> tuple[np.ndarray, np.ndarr
 
 def small_data(alike: bool = False) -> tuple[CausalGraph, Data]:
     """Four entries of psi, six rows; `alike`: both activities always together, so that the rows cannot tell them apart."""
-    model = CausalGraph(2, num_causes=2, inclusion=0.4, noise_std=0.5)
+    model = CausalGraph(2, num_causes=2, inclusion=INCLUSION, noise_std=0.5)
     contexts = np.array([[1, 0], [0, 1], [1, 1], [1, 0], [0, 1], [1, 1]], float)
     actions = np.array([[1, 0], [1, 1], [0, 1], [1, 1], [0, 1], [1, 0]], float)
     if alike:

@@ -272,7 +272,7 @@ def test_a_right_gradient_raises_no_alarm(name):
         pytest.param(None, "The model is a NoneType", id="None"),
         pytest.param(
             Hill(action_space=["a", "b"]),  # pyright: ignore[reportArgumentType]
-            "action_space is a list; a space such as",
+            "actions of a model must be a space such as",
             id="space",
         ),
     ],

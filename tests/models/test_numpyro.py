@@ -324,7 +324,7 @@ def test_program_that_cannot_be_a_model_is_refused_in_words(program, message):
     [
         ({"program": 3}, "function program.contexts, actions., got int"),
         ({"program": Unhashable()}, "Unhashable that cannot be hashed.*Wrap it in a function"),
-        ({"actions": ["none", "5%"]}, "actions must be a space such as"),
+        ({"actions": ["none", "5%"]}, "actions of a model must be a space such as"),
         ({"context_dim": 0}, "context_dim must be the number of context columns, at least 1, or None; got 0"),
         ({"context_dim": 1.5}, "got 1.5"),
         ({"reward": "profit"}, r"no deterministic site 'profit' for the mean reward; it has \['reward'\]"),

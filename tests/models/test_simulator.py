@@ -94,7 +94,7 @@ def test_seed_decides_the_estimated_mean():
         ({"sample_prior": 3}, "sample_prior must be a function, got int"),
         ({"simulate": None}, "simulate must be a function, got NoneType"),
         ({"mean_reward": 1.0}, "mean_reward must be a function or None, got float"),
-        ({"actions": ["a", "b"]}, "actions must be a space such as"),
+        ({"actions": ["a", "b"]}, "actions of a model must be a space such as"),
         ({"context_dim": 0}, "context_dim must be the number of context columns.*got 0"),
         ({"context_dim": None}, "context_dim must be the number of context columns.*got None"),
         ({"num_mean_draws": 1}, "num_mean_draws must be at least 2.*got 1"),

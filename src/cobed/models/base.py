@@ -16,6 +16,7 @@ import numpy as np
 
 from cobed.beliefs.base import AbstractBelief, Known, Moments, sampled_moments
 from cobed.compilation import check_compiler
+from cobed.errors import ModelError
 from cobed.outcomes import AbstractLaw
 from cobed.spaces import AbstractSpace
 from cobed.types import Array, Float, Key, Params
@@ -304,3 +305,17 @@ def has_log_prior(model: AbstractModel) -> bool:
 def has_best_action(model: AbstractModel, contexts: Float[Array, "N C"]) -> bool:
     """Whether the best action has a closed form."""
     return jax.eval_shape(model.best_action, params_shape(model), contexts[0]) is not None
+
+
+def require_space(space: Any) -> None:
+    """Raise `ModelError` where the actions of a model are no space."""
+    if not isinstance(space, AbstractSpace):
+        raise ModelError(
+            f"The actions of a model must be a space such as cobed.Discrete([...]) or cobed.Box(0, 1), got {space!r}."
+        )
+
+
+def require_count(value: Any, least: int, words: str) -> None:
+    """Raise `ModelError` with these words where the value is no whole number from `least` on."""
+    if not (isinstance(value, int) and value >= least):
+        raise ModelError(f"{words}; got {value!r}.")

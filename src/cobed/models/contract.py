@@ -16,7 +16,7 @@ import numpy as np
 
 from cobed.compilation import quick_jit
 from cobed.errors import ModelError
-from cobed.models.base import AbstractModel, has_best_action
+from cobed.models.base import AbstractModel, has_best_action, require_space
 from cobed.models.gap import NUM_DRAWS, NUM_ROWS, attempt, find_gap, share
 from cobed.models.gradient import FEW_NOISES, NUM_NOISES, Noise, Walks, along, draw_noise, find_ways, walk
 from cobed.spaces import AbstractSpace
@@ -166,11 +166,7 @@ def _check_kind(model: Any) -> None:
             f"The model is a {type(model).__name__}; a cobed.models.AbstractModel is expected. Subclass it, or use "
             "cobed.models.from_numpyro for a NumPyro program and cobed.models.from_simulator for a simulator."
         )
-    if not isinstance(model.action_space, AbstractSpace):
-        raise ModelError(
-            f"The model's action_space is a {type(model.action_space).__name__}; a space such as cobed.Discrete([...]) "
-            "or cobed.Box(0, 1) is expected."
-        )
+    require_space(model.action_space)
 
 
 def _check_context_dim(model: AbstractModel, contexts: Array) -> None:

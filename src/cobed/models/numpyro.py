@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from cobed.errors import ModelError
-from cobed.models.base import AbstractLikelihoodModel
+from cobed.models.base import AbstractLikelihoodModel, require_count, require_space
 from cobed.spaces import AbstractSpace
 from cobed.types import Array, Float, Key
 
@@ -213,12 +213,9 @@ def _check_arguments(program: Any, actions: Any, context_dim: Any) -> None:
             f"The program is a {type(program).__name__} that cannot be hashed, which compilation needs. "
             "Wrap it in a function: from_numpyro(lambda contexts, actions: program(contexts, actions), ...)."
         ) from error
-    if not isinstance(actions, AbstractSpace):
-        raise ModelError(f"actions must be a space such as cobed.Discrete([...]) or cobed.Box(0, 1), got {actions!r}.")
-    if context_dim is not None and not (isinstance(context_dim, int) and context_dim >= 1):
-        raise ModelError(
-            f"context_dim must be the number of context columns, at least 1, or None; got {context_dim!r}."
-        )
+    require_space(actions)
+    if context_dim is not None:
+        require_count(context_dim, 1, "context_dim must be the number of context columns, at least 1, or None")
 
 
 def _check_observed(sites: Sites, outcome: str) -> None:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from cobed.errors import ModelError
-from cobed.models.base import AbstractModel
+from cobed.models.base import AbstractModel, require_count, require_space
 from cobed.spaces import AbstractSpace
 from cobed.types import Array, Float, Params
 
@@ -65,18 +65,9 @@ class SimulatorModel(AbstractModel):
             raise ModelError(
                 f"from_simulator: mean_reward must be a function or None, got {type(self.exact_mean).__name__}."
             )
-        if not isinstance(self.action_space, AbstractSpace):
-            raise ModelError(
-                f"actions must be a space such as cobed.Discrete([...]) or cobed.Box(0, 1), got {self.action_space!r}."
-            )
-        if not (isinstance(self.context_dim, int) and self.context_dim >= 1):
-            raise ModelError(
-                f"context_dim must be the number of context columns, at least 1; got {self.context_dim!r}."
-            )
-        if not (isinstance(self.num_mean_draws, int) and self.num_mean_draws >= 2):
-            raise ModelError(
-                f"num_mean_draws must be at least 2, to have a mean and its error; got {self.num_mean_draws!r}."
-            )
+        require_space(self.action_space)
+        require_count(self.context_dim, 1, "context_dim must be the number of context columns, at least 1")
+        require_count(self.num_mean_draws, 2, "num_mean_draws must be at least 2, to have a mean and its error")
 
     def sample_prior(self, key):
         return self.prior(key)
