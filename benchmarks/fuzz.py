@@ -33,7 +33,7 @@ from broken import GOOD, a_frame, a_spec, break_bytes, campaign_tests, text_tabl
 
 from cobed.campaign.campaign import Campaign
 from cobed.campaign.check import check_tables
-from cobed.campaign.constraints import Forbids
+from cobed.campaign.constraints import check_levels
 from cobed.campaign.encoding import encode_contexts, fit_encoding
 from cobed.campaign.spec import changed_sections, parse_spec, read_spec
 from cobed.campaign.tables import read_table, write_table
@@ -140,7 +140,7 @@ def give_table(rng: random.Random, folder: Path, source: Any) -> None:
     contexts, _ = encode_contexts(spec, type(encoding).from_json(encoding.to_json()), table)
     if not np.isfinite(contexts).all():
         raise AssertionError("contexts that are not finite were let through")
-    Forbids.of(spec, encoding)
+    check_levels(spec, encoding)
 
 
 def give_to_campaign(rng: random.Random, folder: Path, text: str, table: Any) -> None:

@@ -60,7 +60,7 @@ def design(method: str, key, model: GeneralisedLinear, known: Known, contexts, t
         return names[jr.randint(key, (num_units,), 0, num_actions)]
     if method == "CO-BED":
         predictor = Predictor(known.mean, jnp.linalg.cholesky(known.cov), jnp.ones(()), model.law)
-        value = PredictorValue.build(key, model, contexts, targets, predictor, Temperature())
+        value = PredictorValue.build(key, model, contexts, (targets, None), predictor, Temperature())
         # One start: of several hundred units no single one matters.
         return climb_freely(value, names[jr.randint(key, (num_units,), 0, num_actions)]).design
     rewards = mean_rewards(model, known.draws, contexts, names)  # (D, K, N)

@@ -25,9 +25,10 @@ ROOMS = [
     ],
     ["spaces"],
     ["outcomes", "beliefs"],
+    ["rules", "assignment"],
     ["models"],
     ["optimum"],
-    ["problem", "pool", "data"],
+    ["allowed", "problem", "pool", "data"],
     ["policies"],
     ["critics", "densities", "bounds", "entropy"],
     # What is climbed, how long, and what the end is worth: docs/decisions.md.

@@ -10,6 +10,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from cobed import models as models
+    from cobed import rules as rules
+    from cobed.allowed import Allowed as Allowed
     from cobed.budget import Budget as Budget
     from cobed.campaign.campaign import Campaign as Campaign
     from cobed.critics import Joint as Joint
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from cobed.spaces import Product as Product
 
 _HOMES = {
+    "Allowed": "allowed",
     "Budget": "budget",
     "Campaign": "campaign.campaign",
     "Joint": "critics",
@@ -66,12 +69,12 @@ _HOMES = {
     "Product": "spaces",
 }
 
-__all__ = ["__version__", "models", *_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = ["__version__", "models", "rules", *_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "models":
-        return importlib.import_module("cobed.models")
+    if name in ("models", "rules"):
+        return importlib.import_module(f"cobed.{name}")
     if name in _HOMES:
         return getattr(importlib.import_module(f"cobed.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'cobed' has no attribute {name!r}")

@@ -156,9 +156,9 @@ def _truth(problem: Problem, worlds: AbstractModel) -> Truth:
         )
     worlds = worlds.for_contexts(width)
     try:
-        check_optimum(problem.optimum, worlds, problem.targets)
+        check_optimum(problem.optimum, worlds, *problem.places)
     except ProblemError:
-        return Truth(worlds, choose_optimum(worlds, problem.targets))
+        return Truth(worlds, choose_optimum(worlds, *problem.places))
     return Truth(worlds, problem.optimum)
 
 
@@ -188,10 +188,10 @@ def _evaluate(
             kept = systematic(thin_key, log_weights, num_draws)
             params, log_weights = jax.tree.map(lambda leaf: leaf[kept], params), jnp.zeros(num_draws)
         weights = jax.nn.softmax(log_weights)
-        plug_in, chosen = jax.vmap(lambda target: replay.chooser(params, weights, target))(problem.targets)
+        plug_in, chosen = jax.vmap(lambda place: replay.chooser(params, weights, *place))(problem.places)
         # The posterior mean of m* itself: the mean of the draws' own maxima.
         estimate = weights @ over_draws(problem.model, lambda psi: problem.best(psi)[0], params)
-        values, best = jax.vmap(lambda target: truth.optimum(truth.model, world, target))(problem.targets)
+        values, best = jax.vmap(lambda place: truth.optimum(truth.model, world, *place))(problem.places)
         earned = jax.vmap(truth.model.mean_reward, in_axes=(None, 0, 0))(world, problem.targets, chosen)
         scores = {
             "regret": jnp.mean(values - earned),

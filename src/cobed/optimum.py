@@ -5,6 +5,7 @@ linear in a bounded action, complete enumeration, and a grid with local refineme
 """
 
 import abc
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,7 +17,7 @@ from cobed.compilation import quick_jit
 from cobed.errors import ProblemError
 from cobed.models.base import AbstractModel, has_best_action
 from cobed.spaces import AbstractSpace, Box
-from cobed.types import Array, Bool, Float, Params, present
+from cobed.types import AnyArray, Array, Bool, Float, Params, present
 
 Best = tuple[Float[Array, ""], Float[Array, " A"]]
 
@@ -25,8 +26,14 @@ class AbstractOptimum(eqx.Module):
     """A way to the best action of one context in one world."""
 
     @abc.abstractmethod
-    def __call__(self, model: AbstractModel, params: Params, context: Float[Array, " C"]) -> Best:
-        """The largest mean reward and an action that has it."""
+    def __call__(
+        self,
+        model: AbstractModel,
+        params: Params,
+        context: Float[Array, " C"],
+        allowed: Bool[AnyArray, " K"] | None = None,
+    ) -> Best:
+        """The largest mean reward and an action that has it. `allowed` marks the named actions that count; None: all."""
 
     @abc.abstractmethod
     def num_evaluations(self, model: AbstractModel) -> int:
@@ -40,7 +47,7 @@ class AbstractOptimum(eqx.Module):
 class ClosedForm(AbstractOptimum):
     """The model's own `best_action`."""
 
-    def __call__(self, model, params, context):
+    def __call__(self, model, params, context, allowed=None):
         action = present(model.best_action(params, context))
         return model.mean_reward(params, context, action), action
 
@@ -51,7 +58,7 @@ class ClosedForm(AbstractOptimum):
 class LinearProgram(AbstractOptimum):
     """max_a g . a over a box: each entry goes to the bound its coefficient points to."""
 
-    def __call__(self, model, params, context):
+    def __call__(self, model, params, context, allowed=None):
         def reward(action):
             return model.mean_reward(params, context, action)
 
@@ -67,8 +74,8 @@ class LinearProgram(AbstractOptimum):
 class Enumeration(AbstractOptimum):
     """Every discrete action."""
 
-    def __call__(self, model, params, context):
-        return _best_of(model, params, context, jnp.asarray(model.action_space.enumerate_discrete()))
+    def __call__(self, model, params, context, allowed=None):
+        return _best_of(model, params, context, jnp.asarray(model.action_space.enumerate_discrete()), allowed)
 
     def num_evaluations(self, model):
         return len(model.action_space.enumerate_discrete())
@@ -91,7 +98,7 @@ class Grid(AbstractOptimum):
         if self.num_points < 2 or self.num_refinements < 0:
             raise ProblemError(f"A grid needs at least 2 points and no negative number of refinements, got {self!r}.")
 
-    def __call__(self, model, params, context):
+    def __call__(self, model, params, context, allowed=None):
         space = model.action_space
         low, high = space.search_bounds()
         spacing = np.zeros(space.dim, np.float32)
@@ -125,10 +132,12 @@ class Grid(AbstractOptimum):
         return None if self.num_refinements else space.grid(self.num_points)
 
 
-def choose_optimum(model: AbstractModel, contexts: Float[Array, "D C"]) -> AbstractOptimum:
+def choose_optimum(
+    model: AbstractModel, contexts: Float[Array, "D C"], allowed: Bool[AnyArray, "D K"] | None = None
+) -> AbstractOptimum:
     """The cheapest way that is exact for this model at these contexts (the targets); a grid where none is."""
     space = model.action_space
-    if has_best_action(model, contexts):
+    if allowed is None and has_best_action(model, contexts):
         return ClosedForm()
     if not space.continuous:
         return Enumeration()
@@ -137,9 +146,15 @@ def choose_optimum(model: AbstractModel, contexts: Float[Array, "D C"]) -> Abstr
     return Grid(num_points=space.enough_points)
 
 
-def check_optimum(optimum: AbstractOptimum, model: AbstractModel, contexts: Float[Array, "D C"]) -> None:
+def check_optimum(
+    optimum: AbstractOptimum, model: AbstractModel, contexts: Float[Array, "D C"], allowed: Any = None
+) -> None:
     """Raise `ProblemError` where the way does not fit the action space or the model at these contexts."""
     space = model.action_space
+    if allowed is not None and optimum.candidates(space) is None:
+        raise ProblemError(
+            f"optimum={optimum!r} cannot choose among some of the actions. Leave it out, or use Enumeration()."
+        )
     if isinstance(optimum, ClosedForm) and not has_best_action(model, contexts):
         raise ProblemError(
             "optimum=ClosedForm() needs a model with a `best_action` method. Leave optimum=None to let cobed choose."
@@ -188,10 +203,16 @@ def _probe_linear(model: AbstractModel, rows: Float[Array, "N C"]) -> Bool[Array
     return jax.vmap(gaps)(jr.split(jr.key(0), rows.shape[0]), rows)
 
 
-def _best_of(model: AbstractModel, params: Params, context: Float[Array, " C"], actions: Float[Array, "N A"]) -> Best:
+def _best_of(
+    model: AbstractModel,
+    params: Params,
+    context: Float[Array, " C"],
+    actions: Float[Array, "N A"],
+    allowed: Bool[AnyArray, " N"] | None = None,
+) -> Best:
     rewards = jax.vmap(lambda action: model.mean_reward(params, context, action))(actions)
     # A reward that is not a number (0 log 0 at a bound, say) never wins.
-    missing = jnp.isnan(rewards)
+    missing = jnp.isnan(rewards) if allowed is None else jnp.isnan(rewards) | ~allowed
     comparable = jnp.where(missing, -jnp.inf, rewards)
     # The largest by itself, not by its place: where only the value is used, no place is looked for, which takes longer.
     value = jnp.where(jnp.all(missing), jnp.nan, jnp.max(comparable))

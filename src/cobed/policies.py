@@ -4,11 +4,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-import numpy as np
 
-from cobed.errors import BudgetError, ProblemError
-from cobed.spaces import AbstractSpace, Box
+from cobed.allowed import Feasible
+from cobed.errors import BudgetError
+from cobed.problem import Problem
+from cobed.spaces import AbstractSpace
 from cobed.types import Array, Bool, Float, Key
+
+# The logit of what is not allowed.
+NEVER = -1e9
 
 
 class Temperature(eqx.Module):
@@ -36,64 +40,45 @@ class Temperature(eqx.Module):
         return self.initial * self.factor**stage, progress >= 1 - self.hard_fraction
 
 
-class CostLimit(eqx.Module):
-    """A whole batch of numbers costs at most `most`: `costs` (D, A) for each unit of each number.
-
-    A batch that costs more is drawn back toward the cheapest one, all numbers by the same share, until it costs just that. So
-    every batch that is allowed can be reached, and no other.
-    """
-
-    costs: Float[Array, "D A"]
-    cheapest: Float[Array, "D A"]
-    most: Float[Array, ""]
-
-    def __init__(self, space: Box, costs: np.ndarray, most: float):
-        least = np.where(costs > 0, space.low, space.high)
-        if not np.isfinite(least[costs != 0]).all() or np.sum(np.where(costs == 0, 0.0, least * costs)) > most:
-            raise ProblemError(f"No batch of these actions costs {most:g} or less.")
-        # Numbers that cost nothing stay as they are.
-        self.costs, self.cheapest = jnp.asarray(costs), jnp.asarray(np.where(costs == 0, 0.0, least))
-        self.most = jnp.asarray(float(most))
-
-    def cheapest_of(self, actions: Float[Array, "D J A"]) -> Float[Array, "D J A"]:
-        """The same with every number that costs something at its cheapest."""
-        return jnp.where(self.costs[:, None] == 0, actions, self.cheapest[:, None])
-
-    def __call__(self, actions: Float[Array, "D A"]) -> Float[Array, "D A"]:
-        # The limit is part of a design, and the ascent moves all of a design that has a gradient.
-        costs, cheapest, most = jax.lax.stop_gradient((self.costs, self.cheapest, self.most))
-        least, total = jnp.sum(costs * cheapest), jnp.sum(costs * actions)
-        above = total > most
-        share = jnp.where(above, (most - least) / jnp.where(above, total - least, 1.0), 1.0)
-        return jnp.where(costs == 0, actions, cheapest + share * (actions - cheapest))
-
-
 class FreeDesign(eqx.Module):
-    """An unconstrained vector for each unit: squashed into a box, or the logits of a Gumbel-Softmax."""
+    """An unconstrained vector for each unit: squashed into a box, or the logits of a Gumbel-Softmax over what is allowed."""
 
     space: AbstractSpace
     raw: Float[Array, "D A"]
-    limit: CostLimit | None = None
+    feasible: Feasible | None = None
 
     @classmethod
-    def initial(
-        cls, key: Key[Array, ""], space: AbstractSpace, num_contexts: int, limit: CostLimit | None = None
-    ) -> "FreeDesign":
-        return cls(space, jax.vmap(space.initial_raw)(jr.split(key, num_contexts)), limit)
+    def initial(cls, key: Key[Array, ""], problem: Problem) -> "FreeDesign":
+        raw = jax.vmap(problem.model.action_space.initial_raw)(jr.split(key, problem.num_contexts))
+        return cls(problem.model.action_space, raw, _binding(problem))
 
     @classmethod
-    def at(cls, space: AbstractSpace, actions: Float[Array, "D A"], limit: CostLimit | None = None) -> "FreeDesign":
+    def at(cls, problem: Problem, actions: Float[Array, "D A"]) -> "FreeDesign":
         """The design that plays these actions."""
-        return cls(space, jax.vmap(space.to_raw)(actions), limit)
+        space = problem.model.action_space
+        return cls(space, jax.vmap(space.to_raw)(actions), _binding(problem))
 
     def sample(self, key: Key[Array, ""], temperature: Float[Array, ""], hard: Bool[Array, ""]) -> Float[Array, "D A"]:
         """Differentiable actions of all units. One draw of Gumbel noise a call: the batch of worlds shares it."""
         keys = jr.split(key, self.raw.shape[0])
-        return self._limited(jax.vmap(self.space.relax, in_axes=(0, 0, None, None))(keys, self.raw, temperature, hard))
+        relax = jax.vmap(self.space.relax, in_axes=(0, 0, None, None))
+        return self._limited(relax(keys, self._allowed_raw(), temperature, hard))
 
     def harden(self) -> Float[Array, "D A"]:
         """The actions that will be played."""
-        return self._limited(jax.vmap(self.space.harden)(self.raw))
+        return self._limited(jax.vmap(self.space.harden)(self._allowed_raw()))
+
+    def _allowed_raw(self) -> Float[Array, "D A"]:
+        if self.feasible is None or self.feasible.mask is None:
+            return self.raw
+        return jnp.where(self.feasible.mask, self.raw, NEVER)
 
     def _limited(self, actions: Float[Array, "D A"]) -> Float[Array, "D A"]:
-        return actions if self.limit is None else self.limit(actions)
+        if self.feasible is None or self.space.options is not None:
+            return actions
+        return self.feasible.drawn_back(actions)
+
+
+def _binding(problem: Problem) -> Feasible | None:
+    """What the design must obey, as arrays of JAX: they are part of what an ascent moves."""
+    return jax.tree.map(jnp.asarray, problem.feasible) if problem.feasible.binds else None

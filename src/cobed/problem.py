@@ -1,4 +1,4 @@
-"""A problem: a model, the contexts where we experiment, and the targets where we will deploy."""
+"""A problem: a model, the contexts where we experiment, the targets where we will deploy, and what is allowed."""
 
 from typing import Any
 
@@ -7,17 +7,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cobed.allowed import Allowed, Feasible, target_mask
 from cobed.errors import ProblemError
 from cobed.keys import Seed, as_key
 from cobed.models.base import AbstractModel
 from cobed.models.contract import check_model
 from cobed.optimum import AbstractOptimum, check_optimum, choose_optimum
 from cobed.tables import read_numbers
-from cobed.types import Array, Float, Key, Params
+from cobed.types import Array, Bool, Float, Key, Params
 
 
 class Problem(eqx.Module):
-    """What to learn, from whom, for whom.
+    """What to learn, from whom, for whom, and what may be done.
 
     >>> import cobed
     >>> from cobed.models import discrete
@@ -30,12 +31,25 @@ class Problem(eqx.Module):
     contexts: Float[Array, "D C"]
     targets: Float[Array, "T C"]
     optimum: AbstractOptimum
+    # The batches of actions that a search moves among.
+    feasible: Feasible
+    # The named actions that each target may get; None where all may get all.
+    target_mask: Bool[Array, "T K"] | None
     # Why outcomes have no gradient in the action that a design could follow; None where they have one.
     gradient_gap: str | None = eqx.field(static=True)
 
-    def __init__(self, model: AbstractModel, contexts: Any, targets: Any, *, optimum: AbstractOptimum | None = None):
+    def __init__(
+        self,
+        model: AbstractModel,
+        contexts: Any,
+        targets: Any,
+        *,
+        allowed: Allowed | None = None,
+        optimum: AbstractOptimum | None = None,
+    ):
         """`contexts` (D, C) and `targets` (T, C): arrays, lists or DataFrames of numbers, one row a unit; a vector is one column.
 
+        `allowed` says which actions units and targets may get, which units are fixed, and what holds over the whole batch.
         `optimum` is the way to the max-values; chosen to fit the model where it is None.
         """
         self.contexts, self.targets = _table(contexts, "contexts"), _table(targets, "targets")
@@ -52,9 +66,13 @@ class Problem(eqx.Module):
             )
         self.gradient_gap = check_model(model, jnp.concatenate([self.contexts, self.targets]))
         self.model = model = model.for_contexts(self.contexts.shape[1])
-        self.optimum = choose_optimum(model, self.targets) if optimum is None else optimum
+        allowed = allowed or Allowed()
+        self.feasible = Feasible.build(model.action_space, self.num_contexts, allowed)
+        mask = target_mask(model.action_space, self.num_targets, allowed)
+        self.target_mask = None if mask is None else jnp.asarray(mask)
+        self.optimum = optimum or choose_optimum(model, self.targets, mask)
         if optimum is not None:
-            check_optimum(optimum, model, self.targets)
+            check_optimum(optimum, model, self.targets, mask)
 
     @property
     def num_contexts(self) -> int:
@@ -76,9 +94,14 @@ class Problem(eqx.Module):
         """Outcomes of the design `actions` on the experimental contexts in the world `params`."""
         return self.model.sample_outcomes(key, params, self.contexts, actions)
 
+    @property
+    def places(self) -> tuple[Float[Array, "T C"], Bool[Array, "T K"] | None]:
+        """The targets, and which named actions each may get: to `vmap` over, as an optimum takes them."""
+        return self.targets, self.target_mask
+
     def best(self, params: Params) -> tuple[Float[Array, " T"], Float[Array, "T A"]]:
-        """m*(psi) and the best actions, at every target."""
-        return jax.vmap(lambda target: self.optimum(self.model, params, target))(self.targets)
+        """m*(psi) and the best allowed actions, at every target."""
+        return jax.vmap(lambda place: self.optimum(self.model, params, *place))(self.places)
 
     def check_actions(self, design: Any) -> Float[Array, "D A"]:
         """A design, actions or what has them, as an array (D, A); `ProblemError` where it is none for this problem."""
@@ -101,6 +124,17 @@ class Problem(eqx.Module):
                 f"Row {row} of the design is not a valid action: {array[row].tolist()} is not in {self.model.action_space}."
             )
         return jnp.asarray(array)
+
+
+def choices_at(
+    places: tuple[Float[Array, "T C"], Bool[Array, "T K"] | None], actions: Float[Array, "K A"]
+) -> Float[Array, "T K A"]:
+    """Of these actions, those that each target chooses among: its first allowed one stands for those that are not."""
+    targets, allowed = places
+    rows = jnp.broadcast_to(actions, (len(targets), *actions.shape))
+    if allowed is None:
+        return rows
+    return jnp.where(allowed[:, :, None], rows, actions[jnp.argmax(allowed, axis=1)][:, None])
 
 
 def _table(values: Any, name: str) -> Float[Array, "N C"]:

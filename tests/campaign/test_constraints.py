@@ -1,14 +1,17 @@
-"""Assignments repaired to satisfy a round's constraints, against all assignments there are."""
+"""What a spec allows, against all assignments there are."""
 
+import importlib.util
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cobed.campaign.constraints import Forbids, RoundRule, repair_numbers, repair_options
-from cobed.campaign.encoding import Encoding
+import cobed
+from cobed.allowed import Allowed, Feasible
+from cobed.campaign.constraints import limits_of, permitted
 from cobed.campaign.spec import parse_spec
-from cobed.errors import CampaignError
+from cobed.errors import ProblemError, SpecError
 
 BASE = """name = "spring"
 [units]
@@ -23,8 +26,16 @@ column = "y"
 likelihood = "bernoulli"
 [constraints]
 """
-FREE = np.full(5, -1)
-UNITS = [f"u{i}" for i in range(5)]
+OPTIONS = cobed.Discrete(["a", "b", "c"])
+
+
+def feasible(rules, mask=None, fixed=None):
+    limits = limits_of(parse_spec(BASE + rules), 5)
+    return Feasible.build(OPTIONS, 5, Allowed(units=mask, fixed=fixed, rules=limits))
+
+
+def nearest(allowed, wanted, rewards=None):
+    return allowed.nearest(np.eye(3)[wanted], rewards).argmax(axis=1)
 
 
 def allowed_assignments(spec, forbidden):
@@ -51,7 +62,7 @@ def allowed_assignments(spec, forbidden):
     ],
 )
 @pytest.mark.parametrize("seed", range(4))
-def test_the_repair_has_the_fewest_changes_of_all_assignments_allowed(rules, seed):
+def test_the_nearest_assignment_has_the_fewest_changes_of_all_that_are_allowed(rules, seed):
     spec = parse_spec(BASE + rules)
     rng = np.random.default_rng(seed)
     wanted, rewards = rng.integers(0, 3, 5), rng.normal(size=(5, 3))
@@ -59,28 +70,26 @@ def test_the_repair_has_the_fewest_changes_of_all_assignments_allowed(rules, see
     forbidden[forbidden.all(axis=1)] = False
     possible = list(allowed_assignments(spec, forbidden))
     if not possible:
-        with pytest.raises(CampaignError):
-            repair_options(spec, wanted, rewards, forbidden, FREE, UNITS)
+        with pytest.raises(ProblemError):
+            feasible(rules, ~forbidden)
         return
     fewest = min((wanted != chosen).sum() for chosen in possible)
     best = max(rewards[np.arange(5), chosen].sum() for chosen in possible if (wanted != chosen).sum() == fewest)
-    found = repair_options(spec, wanted, rewards, forbidden, FREE, UNITS)
+    found = nearest(feasible(rules, ~forbidden), wanted, rewards)
     assert any((found == chosen).all() for chosen in possible)
     assert (wanted != found).sum() == fewest
     assert rewards[np.arange(5), found].sum() == pytest.approx(best, abs=1e-5)
 
 
 def test_a_design_that_satisfies_everything_is_left_alone():
-    spec = parse_spec(BASE + "at_most = { a = 5 }")
     wanted = np.array([0, 1, 2, 0, 1])
-    found = repair_options(spec, wanted, np.zeros((5, 3)), np.zeros((5, 3), bool), FREE, UNITS)
-    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(nearest(feasible("at_most = { a = 5 }"), wanted), wanted)
 
 
-def test_pinned_units_keep_their_option_and_count():
-    spec = parse_spec(BASE + "at_most = { a = 2 }")
-    pinned = np.array([0, -1, 0, -1, -1])
-    found = repair_options(spec, np.zeros(5, int), np.zeros((5, 3)), np.zeros((5, 3), bool), pinned, UNITS)
+def test_fixed_units_keep_their_option_and_count():
+    fixed = np.full((5, 3), np.nan)
+    fixed[[0, 2]] = [1, 0, 0]
+    found = nearest(feasible("at_most = { a = 2 }", fixed=fixed), np.zeros(5, int))
     assert found[[0, 2]].tolist() == [0, 0]
     assert (found == 0).sum() == 2
 
@@ -91,12 +100,11 @@ def test_forbidden_options_follow_the_context():
         + 'forbid = [{ action = "b", column = "new", values = ["yes"] }, '
         + '{ action = "c", column = "channel", values = ["Web", "Shop"] }]'
     )
-    # One column for each of the channels Phone and Web, then that of new. Nobody in these tables is from a Shop.
-    forbids = Forbids.of(spec, Encoding({"channel": ["Phone", "Web"]}))
-    assert forbids is not None
-    expected = [[False, True, True], [False, False, False], [False, True, False]]
-    np.testing.assert_array_equal(forbids.at(np.array([[0, 1, 1], [1, 0, 0], [1, 0, 1.0]])), expected)
-    assert Forbids.of(parse_spec(BASE), Encoding({"channel": ["Phone", "Web"]})) is None
+    # Nobody in these tables is from a Shop.
+    cells = {"channel": ["Web", "Phone", "Phone"], "new": [1.0, 0.0, 1.0]}
+    expected = [[True, False, False], [True, True, True], [True, False, True]]
+    np.testing.assert_array_equal(permitted(spec, cells), expected)
+    assert permitted(parse_spec(BASE), cells) is None
 
 
 @pytest.mark.parametrize(
@@ -104,9 +112,9 @@ def test_forbidden_options_follow_the_context():
 )
 def test_a_binary_column_forbids_by_either_value(values, expected):
     rule = f'forbid = [{{ action = "b", column = "new", values = {values} }}]'
-    forbids = Forbids.of(parse_spec(BASE + rule), Encoding({"channel": ["Phone", "Web"]}))
-    assert forbids is not None
-    assert forbids.at(np.array([[0, 1, 0], [0, 1, 1.0]]))[:, 1].tolist() == expected
+    mask = permitted(parse_spec(BASE + rule), {"channel": ["Web", "Web"], "new": [0.0, 1.0]})
+    assert mask is not None
+    assert (~mask[:, 1]).tolist() == expected
 
 
 def test_where_nothing_is_counted_each_unit_is_chosen_for_alone():
@@ -114,9 +122,7 @@ def test_where_nothing_is_counted_each_unit_is_chosen_for_alone():
     rng = np.random.default_rng(0)
     forbidden = rng.random((5, 3)) < 0.3
     forbidden[forbidden.all(axis=1)] = False
-    alone, counted = (
-        RoundRule(parse_spec(BASE + rules), forbidden, FREE, np.ones(5, bool)) for rules in ("", "at_most = { a = 5 }")
-    )
+    alone, counted = (feasible(rules, ~forbidden).options for rules in ("", "at_most = { a = 5 }"))
     for _ in range(10):
         gains = rng.normal(size=(5, 3))
         start = alone(rng.normal(size=(5, 3)))
@@ -127,9 +133,13 @@ def test_where_nothing_is_counted_each_unit_is_chosen_for_alone():
 @pytest.mark.parametrize(
     ("rules", "forbidden", "message"),
     [
-        ("at_least = { a = 6 }", None, "at_least asks for 6 units of 'a', and 5 of the 5 units may get it"),
-        ("at_least = { a = 2 }", (slice(0, 4), 0), "asks for 2 units of 'a', and 1 of the 5 units"),
-        ("", (1, slice(None)), r"Unit 'u1' may get no option at all: .* \(1 such unit\(s\)\)"),
+        (
+            "at_least = { a = 6 }",
+            None,
+            "No assignment has at least 6 units of 'a': .* adds up to 0 at least and 5 at most",
+        ),
+        ("at_least = { a = 2 }", (slice(0, 4), 0), "at least 2 units of 'a': .* 0 at least and 1 at most"),
+        ("", (1, slice(None)), r"Row 1 of Allowed.units allows no action at all \(1 such row"),
         (
             "at_least = { a = 3, b = 3 }",
             None,
@@ -143,12 +153,35 @@ def test_where_nothing_is_counted_each_unit_is_chosen_for_alone():
     ],
 )
 def test_constraints_that_contradict_each_other_are_named(rules, forbidden, message):
-    spec = parse_spec(BASE + rules)
-    mask = np.zeros((5, 3), bool)
+    mask = np.ones((5, 3), bool)
     if forbidden is not None:
-        mask[forbidden] = True
-    with pytest.raises(CampaignError, match=message):
-        repair_options(spec, np.full(5, 2), np.zeros((5, 3)), mask, FREE, UNITS)
+        mask[forbidden] = False
+    with pytest.raises(ProblemError, match=message):
+        feasible(rules, mask)
+
+
+@pytest.fixture(scope="module")
+def share_at_most():
+    """A kind of rule of another package."""
+    path = Path(__file__).parents[1] / "outside" / "share.py"
+    module = importlib.util.spec_from_file_location("share", path)
+    module.loader.exec_module(importlib.util.module_from_spec(module))
+    return "share_at_most"
+
+
+def test_a_kind_of_rule_of_another_package_is_a_key_of_the_spec(share_at_most):
+    assert nearest(feasible(f"{share_at_most} = {{ a = 0.4 }}"), np.zeros(5, int)).tolist().count(0) == 2
+    with pytest.raises(SpecError, match=r"line 13, constraints\.share_at_most\.a: 'much' is not allowed"):
+        parse_spec(BASE + f'{share_at_most} = {{ a = "much" }}')
+    with pytest.raises(SpecError, match=r"constraints\.share_at_most names 'd', which is no action"):
+        parse_spec(BASE + f"{share_at_most} = {{ d = 0.4 }}")
+
+
+def test_a_rule_of_no_kind_is_told():
+    with pytest.raises(
+        SpecError, match=r"line 13, constraints\.at_mots: there is no such key\. Did you mean 'at_most'\?"
+    ):
+        parse_spec(BASE + "at_mots = { a = 1 }")
 
 
 NUMBERS = BASE.replace(
@@ -156,19 +189,25 @@ NUMBERS = BASE.replace(
 )
 
 
+def numbers(rules, num_units, fixed=None):
+    limits = limits_of(parse_spec(NUMBERS + rules), num_units)
+    return Feasible.build(cobed.Box([1.0, 0.0], [5.0, 1.0]), num_units, Allowed(fixed=fixed, rules=limits))
+
+
 def test_numbers_are_lowered_as_little_as_possible_to_keep_the_cost():
-    spec = parse_spec(NUMBERS + "cost = { price = 1.0, size = 4.0 }\nmax_cost = 20.0")
     actions = np.array([[5.0, 1.0], [5.0, 1.0], [3.0, 0.5]])
-    found = repair_numbers(spec, actions, np.array([True, True, False]))
+    fixed = np.where([[False], [False], [True]], actions, np.nan)
+    allowed = numbers("cost = { price = 1.0, size = 4.0 }\nmax_cost = 20.0", 3, fixed)
+    found = allowed.nearest(actions)
     assert (found @ [1.0, 4.0]).sum() == pytest.approx(20, rel=1e-4)
     assert (found @ [1.0, 4.0]).sum() <= 20
     np.testing.assert_array_equal(found[2], actions[2])
     # Both numbers save 4 over their whole range: 3 too much is three quarters of one range, however divided.
     assert np.abs((found - actions) / [4, 1]).sum() == pytest.approx(0.75, abs=1e-3)
-    np.testing.assert_array_equal(repair_numbers(spec, found, np.ones(3, bool)), found)
+    np.testing.assert_array_equal(allowed.nearest(found), found)
 
 
 def test_numbers_that_cost_too_much_at_their_cheapest_are_told():
-    spec = parse_spec(NUMBERS + "cost = { price = 1.0 }\nmax_cost = 2.0")
-    with pytest.raises(CampaignError, match="max_cost allows 2, and the cheapest actions for 3 units cost 3"):
-        repair_numbers(spec, np.full((3, 2), 1.0), np.ones(3, bool))
+    message = "No batch of these actions has a total cost of at most 2, .* at best one of them is broken by 1"
+    with pytest.raises(ProblemError, match=message):
+        numbers("cost = { price = 1.0 }\nmax_cost = 2.0", 3)

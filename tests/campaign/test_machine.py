@@ -33,7 +33,7 @@ HOW = st.sampled_from(["command", "python", "process"])
 SEED = st.integers(0, 2**32)
 
 
-def random_design(spec, model, posterior, batch, targets, seed, budget=None, progress=None, rule=None, **_):
+def random_design(spec, model, posterior, batch, seed, budget=None, progress=None):
     """In the place of a design: actions at random, those of fixed units kept."""
     actions = np.asarray(jax.vmap(model.action_space.sample)(jr.split(jr.key(seed), len(batch.contexts))))
     names = [model.action_space.label(action) for action in actions]

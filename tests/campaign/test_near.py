@@ -7,7 +7,7 @@ import pytest
 from cobed.campaign import records as kept
 from cobed.campaign.campaign import Campaign
 from cobed.campaign.check import check_tables
-from cobed.campaign.constraints import Forbids
+from cobed.campaign.constraints import check_levels
 from cobed.campaign.encoding import fit_encoding
 from cobed.campaign.near import id_key, near, plain, spellings
 from cobed.campaign.records import Assignment, Round
@@ -153,7 +153,7 @@ def test_a_forbidden_level_with_a_typing_error_is_told_as_soon_as_the_levels_are
         f"constraints.forbid names '{value}', and the column 'channel' has no such level: Phone, Shop, Web. Did you"
     )
     with pytest.raises(SpecError, match=message):
-        Forbids.of(spec, fit_encoding(spec, [table]))
+        check_levels(spec, fit_encoding(spec, [table]))
     with pytest.raises(SpecError, match=message):
         check_tables(spec, [table])
 

@@ -65,7 +65,7 @@ def meanwhile(monkeypatch):
 
     state = types.SimpleNamespace(do=None, batches=[])
 
-    def draw(spec, model, posterior, batch, targets, seed, budget=None, progress=None, rule=None):
+    def draw(spec, model, posterior, batch, seed, budget=None, progress=None):
         state.batches.append(batch)
         if state.do is not None:
             do, state.do = state.do, None
@@ -75,6 +75,10 @@ def meanwhile(monkeypatch):
 
     monkeypatch.setattr("cobed.campaign.rounds.design_batch", draw)
     return state
+
+
+def is_fixed(batch):
+    return np.isfinite(batch.allowed.fixed).all(axis=1)
 
 
 def offers(frame):
@@ -103,7 +107,7 @@ def test_a_pin_made_while_the_round_is_designed_is_kept_and_obeyed(begin, meanwh
     # The next design obeys them from the start.
     assert campaign.rounds()[-1].summary["stale"]
     campaign.recommend(people(6), people(3, 50))
-    assert meanwhile.batches[-1].pinned.sum() == 2
+    assert is_fixed(meanwhile.batches[-1]).sum() == 2
     assert "stale" not in campaign.rounds()[-1].summary
     other.close()
 
@@ -150,15 +154,15 @@ def test_units_in_the_field_are_fixed_rows_of_the_next_design_and_of_nothing_els
     campaign.add_outcomes(told("000"))
     second = campaign.recommend(people(3, 10))
     batch = meanwhile.batches[-1]
-    assert batch.pinned.tolist() == [False] * 3 + [True] * 3
-    assert np.argmax(batch.actions[3:], axis=1).tolist() == [["none", "5%"].index(o) for o in first["offer"][1:]]
+    assert is_fixed(batch).tolist() == [False] * 3 + [True] * 3
+    assert np.argmax(batch.allowed.fixed[3:], axis=1).tolist() == [["none", "5%"].index(o) for o in first["offer"][1:]]
     # The limit is the round's own.
     assert sorted(second["offer"]) == ["5%", "5%", "none"]
     assert campaign.rounds()[-1].summary["field"] == 3
     # A round designed anew is not in its own field.
     campaign.reject(["010"])
     campaign.recommend(people(3, 10))
-    assert meanwhile.batches[-1].pinned.tolist() == [False] * 3 + [True] * 3
+    assert is_fixed(meanwhile.batches[-1]).tolist() == [False] * 3 + [True] * 3
 
 
 def put_in_field(campaign, frame, action):

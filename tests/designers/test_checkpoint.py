@@ -12,7 +12,6 @@ import pytest
 
 import cobed
 from cobed.errors import BudgetError, StorageError
-from cobed.policies import CostLimit
 
 sys.path.insert(0, str(Path(__file__).parent))
 from resumable import CRITIC, KINDS, TINY, make_features
@@ -51,27 +50,24 @@ def test_a_killed_process_goes_on_in_a_new_one_to_the_same_bits(kind, tmp_path):
     assert (num_whole, num_chunks) == (3, 1)
 
 
-def problem(features, rows=3):
+def problem(features, rows=3, most=2.0):
     space = cobed.Box(0.0, 1.0)
     model = cobed.models.LinearGaussian(features, np.zeros(1), np.ones(1), space, 1, 0.5)
-    return cobed.Problem(model, np.ones((rows, 1)), -np.ones((1, 1)))
-
-
-def limit(most):
-    return CostLimit(cobed.Box(0.0, 1.0), np.ones((3, 1)), most)
+    allowed = cobed.Allowed(rules=[cobed.rules.MaxCost(most)], costs=[1.0])
+    return cobed.Problem(model, np.ones((rows, 1)), -np.ones((1, 1)), allowed=allowed)
 
 
 FIRST, OTHER, LARGER = problem(make_features(1)), problem(make_features(2)), problem(make_features(1), rows=4)
+CHEAPER = problem(make_features(1), most=1.0)
 # No such objective takes this network: each call ends as soon as the directory is known to be its own.
-ASKED = {"seed": 0, "budget": TINY, "objective": "barber-agakov", "network": CRITIC, "rule": limit(2.0)}
+ASKED = {"seed": 0, "budget": TINY, "objective": "barber-agakov", "network": CRITIC}
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"seed": 1}, r"What differs: seed \(0, now 1\)\. Give another checkpoint"),
-        ({"rule": limit(1.0)}, r"What differs: rule\.most\. "),
-        ({"rule": None}, r"What differs: rule"),
+        ({"problem": CHEAPER}, r"What differs: feasible\.most; feasible\.words "),
         ({"budget": TINY.replace(num_steps=2)}, r"What differs: budget\.num_steps \(150, now 2\)\. "),
         ({"network": cobed.Separable(hidden=(9,), embedding=4)}, r"What differs: network\.hidden\. "),
         ({"objective": "value"}, r"What differs: objective \('barber-agakov', now 'value'\)\. "),

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import cobed
-from cobed.campaign.constraints import RoundRule, repair_options
-from cobed.campaign.spec import parse_spec
+from cobed.allowed import Allowed, Feasible
 from cobed.designers.gains import climb
 from cobed.models.gaussian import find_update
 from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
@@ -22,18 +21,6 @@ FEATURES = LinearFeatures(cobed.Discrete(NAMES), 2)
 DEVIATIONS = FEATURES.by_kind(1.0, 0.5, 0.5, 0.5)
 # The first option is well known.
 DEVIATIONS[3], DEVIATIONS[6:8] = 0.05, 0.05
-SPEC = """name = "spring"
-[units]
-id = "customer"
-[context]
-age = "numeric"
-[action]
-options = ["a", "b", "c"]
-[outcome]
-column = "y"
-likelihood = "bernoulli"
-[constraints]
-"""
 
 
 def make_problem(model, num_units):
@@ -49,7 +36,7 @@ def binary(num_units=6):
 def value_of(problem):
     predictor = Predictor.of(jr.key(0), problem.model)
     assert predictor is not None
-    return PredictorValue.build(jr.key(0), problem.model, problem.contexts, problem.targets, predictor, Temperature())
+    return PredictorValue.build(jr.key(0), problem.model, problem.contexts, problem.places, predictor, Temperature())
 
 
 def designs(num_units, num, seed=1):
@@ -114,44 +101,41 @@ def test_numbers_are_designed_by_the_same_value(outcome):
 
 
 RULES = [
-    "at_most = { b = 5 }",
-    "at_least = { a = 12 }\nat_most = { c = 6 }",
-    "cost = { b = 2.0, c = 3.0 }\nmax_cost = 40.0",
+    (cobed.rules.AtMost({"b": 5}),),
+    (cobed.rules.AtLeast({"a": 12}), cobed.rules.AtMost({"c": 6})),
+    (cobed.rules.MaxCost(40.0),),
 ]
+COSTS = np.array([0.0, 2.0, 3.0])
 
 
-@pytest.mark.parametrize("text", RULES)
+@pytest.mark.parametrize("rules", RULES)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_design_under_a_rule_satisfies_it_and_is_worth_at_least_the_repaired_one(text, seed):
-    problem, spec = binary(30), parse_spec(SPEC + text)
-    value = value_of(problem)
-    forbidden = np.random.default_rng(seed).random((30, 3)) < 0.1
-    forbidden[forbidden.all(axis=1)] = False
-    rule = RoundRule(spec, forbidden, np.full(30, -1), np.ones(30, bool))
-    assert rule.binds
-    start = designs(30, 1, seed)[0]
-    free = np.asarray(climb(value, start).design)
-    units = [str(i) for i in range(30)]
-    repaired = repair_options(spec, free.argmax(1), np.zeros((30, 3)), forbidden, np.full(30, -1), units)
-    repaired = np.eye(3, dtype=np.float32)[repaired]
-    found = climb(value, free, rule)
+def test_a_design_under_rules_satisfies_them_and_is_worth_at_least_the_nearest_to_a_free_one(rules, seed):
+    problem = binary(30)
+    value, space = value_of(problem), problem.model.action_space
+    mask = np.random.default_rng(seed).random((30, 3)) >= 0.1
+    mask[~mask.any(axis=1)] = True
+    feasible = Feasible.build(space, 30, Allowed(units=mask, rules=rules, costs=COSTS))
+    free = np.asarray(climb(value, designs(30, 1, seed)[0], Feasible.build(space, 30, Allowed())).design)
+    found = climb(value, free, feasible)
     chosen = np.asarray(found.design).argmax(axis=1)
-    counts = dict(zip(NAMES, np.bincount(chosen, minlength=3), strict=True))
-    rules = spec.constraints
-    assert not forbidden[np.arange(30), chosen].any()
-    assert all(counts[name] >= least for name, least in rules.at_least.items())
-    assert all(counts[name] <= most for name, most in rules.at_most.items())
-    if rules.max_cost is not None:
-        assert sum(rules.cost.get(name, 0.0) * count for name, count in counts.items()) <= rules.max_cost + 1e-6
-    assert float(found.value) >= float(value.of_shares(jnp.asarray(repaired))) - 1e-6
+    counts = np.bincount(chosen, minlength=3)
+    assert mask[np.arange(30), chosen].all()
+    totals = np.einsum("lda,da->l", feasible.weights, found.design)
+    assert ((totals <= feasible.most + 1e-6) & (totals >= feasible.least - 1e-6)).all()
+    assert {0: counts[1] <= 5, 1: counts[0] >= 12 and counts[2] <= 6, 2: counts @ COSTS <= 40}[RULES.index(rules)]
+    assert float(found.value) >= float(value.of_shares(jnp.asarray(feasible.nearest(free)))) - 1e-6
 
 
-def test_units_that_are_done_count_and_are_not_searched():
-    spec = parse_spec(SPEC + "at_most = { b = 2 }")
-    pinned, free = np.array([1, -1, -1, 0]), np.array([False, True, True, True])
-    rule = RoundRule(spec, np.zeros((4, 3), bool), pinned, free)
-    gains = np.array([[0, 9.0, 0], [0, 8.0, 0], [0, 7.0, 5.0]])
-    # One b is done, so one is left: the unit that gains most by it; the pinned one keeps its own.
-    assert rule(gains).tolist() == [1, 0, 0] or rule(gains).tolist() == [1, 2, 0]
-    assert rule(gains, np.array([2, 2, 0]), 1).tolist() == [1, 2, 0]
+def test_without_limits_a_search_stays_within_what_each_unit_may_get():
+    problem = binary(20)
+    mask = np.random.default_rng(0).random((20, 3)) >= 0.4
+    mask[~mask.any(axis=1)] = True
+    feasible = Feasible.build(problem.model.action_space, 20, Allowed(units=mask))
+    found = climb(value_of(problem), designs(20, 1)[0], feasible)
+    assert mask[np.arange(20), np.asarray(found.design).argmax(axis=1)].all()
+    # No single allowed change that its gain promises is left.
+    gains = np.where(mask, np.asarray(found.gains), -np.inf)
+    assert float(found.value) >= float(value_of(problem).of_shares(jnp.asarray(feasible.nearest(designs(20, 1)[0]))))
+    assert np.isfinite(gains.max(axis=1)).all()

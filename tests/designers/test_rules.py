@@ -1,7 +1,6 @@
 """What a whole batch must satisfy, for every kind of search: numbers that cost, named actions that are counted."""
 
-import itertools
-
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 
 import cobed
+from cobed.allowed import Feasible
 from cobed.ascent import ascend
 from cobed.designers import training
 from cobed.designers.closed_form import scores
@@ -16,10 +16,16 @@ from cobed.designers.training import _obey
 from cobed.errors import ProblemError
 from cobed.models.linear import linear_information
 from cobed.objectives import Trainable, choose_objective
-from cobed.policies import CostLimit, FreeDesign
+from cobed.policies import FreeDesign
 
 SPACE = cobed.Box([0.0, -1.0], [2.0, 3.0])
 COSTS = np.array([[1.0, -2.0], [1.0, 0.0], [0.0, 0.0]])
+
+
+def limited(most, space=SPACE):
+    return Feasible.build(space, 3, cobed.Allowed(rules=[cobed.rules.Limit("a cost", COSTS, most=most)]))
+
+
 BUDGET = cobed.Budget(
     optimiser="adam", critic_rate=3e-3, num_steps=60, closed_form_steps=80, warm_steps=20, batch_size=64, num_starts=2,
     settle_steps=10, settle_batch_size=256, num_evaluation_batches=2,
@@ -28,7 +34,7 @@ BUDGET = cobed.Budget(
 
 def test_a_batch_is_drawn_back_to_the_limit_and_no_further():
     """The cheapest batch costs 0 - 2 * 3 + 0 = -6; the dearest 2 + 2 + 2 = 6."""
-    limit = CostLimit(SPACE, COSTS, 1.0)
+    limit = limited(1.0).drawn_back
     cheap, dear = jnp.array([[0.5, 2.0], [1.0, 0.3], [2.0, 3.0]]), jnp.array([[2.0, -1.0], [2.0, 0.3], [2.0, 3.0]])
     np.testing.assert_array_equal(limit(cheap), cheap)
     drawn = np.asarray(limit(dear))
@@ -39,21 +45,22 @@ def test_a_batch_is_drawn_back_to_the_limit_and_no_further():
 
 
 def test_the_ascent_moves_the_design_and_not_its_limit():
-    design = FreeDesign.initial(jr.key(0), SPACE, 3, CostLimit(SPACE, COSTS, 1.0))
-    gradient = jax.grad(lambda d: jnp.sum(d.sample(jr.key(1), jnp.ones(()), jnp.asarray(True)) ** 2))(design)
+    raw = jnp.zeros((3, 2))
+    design = FreeDesign(SPACE, raw, jax.tree.map(jnp.asarray, limited(1.0)))
+    gradient = eqx.filter_grad(lambda d: jnp.sum(d.sample(jr.key(1), jnp.ones(()), jnp.asarray(True)) ** 2))(design)
     assert np.any(gradient.raw)
-    assert not any(np.any(leaf) for leaf in jax.tree.leaves(gradient.limit))
+    assert not any(np.any(leaf) for leaf in jax.tree.leaves(gradient.feasible))
 
 
 @pytest.mark.parametrize("most", [-7.0, -np.inf])
 def test_a_limit_below_the_cheapest_batch_is_told(most):
-    with pytest.raises(ProblemError, match="No batch of these actions costs"):
-        CostLimit(SPACE, COSTS, most)
-    with pytest.raises(ProblemError, match="No batch of these actions costs"):
-        CostLimit(cobed.Box.real(2), COSTS, 1.0)
+    with pytest.raises(ProblemError, match="No batch of these actions has a cost"):
+        limited(most)
+    with pytest.raises(ProblemError, match="No batch of these actions has a cost"):
+        limited(1.0, cobed.Box.real(2))
 
 
-def lever_problem():
+def lever_problem(most=None):
     """The first lever tells of a coefficient that is worth twice as much to the targets as that of the second."""
 
     def features(context, action):
@@ -61,21 +68,22 @@ def lever_problem():
 
     model = cobed.models.LinearGaussian(features, np.zeros(2), np.array([4.0, 1.0]), cobed.Box(0.0, 2.0), 3, 1.0)
     rows = np.eye(2)
-    return cobed.Problem(model, np.insert(rows, 0, 0.0, axis=1), np.insert(rows, 0, 1.0, axis=1))
+    allowed = None if most is None else cobed.Allowed(rules=[cobed.rules.MaxCost(most)], costs=[1.0])
+    return cobed.Problem(model, np.insert(rows, 0, 0.0, axis=1), np.insert(rows, 0, 1.0, axis=1), allowed=allowed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["value", "infonce", "linear-gaussian"])
 def test_a_design_of_numbers_obeys_a_limit_that_it_uses_up(objective):
-    problem, limit = lever_problem(), CostLimit(cobed.Box(0.0, 2.0), np.ones((2, 1)), 1.0)
-    result = cobed.design(problem, seed=0, budget=BUDGET, objective=objective, rule=limit)
+    problem = lever_problem(1.0)
+    result = cobed.design(problem, seed=0, budget=BUDGET, objective=objective)
     problem.check_actions(result.actions)
     assert 0.7 < result.actions.sum() <= 1 + 1e-5
 
 
 def test_under_a_limit_the_ascent_finds_the_best_way_to_spend_it():
     """Better than the design without a limit drawn back to it, and nearly the best of a fine grid."""
-    problem, limit = lever_problem(), CostLimit(cobed.Box(0.0, 2.0), np.ones((2, 1)), 1.0)
+    problem, under_limit = lever_problem(), lever_problem(1.0)
     budget = BUDGET.replace(closed_form_steps=300)
     objective = choose_objective(jr.key(0), problem, budget.resolved(problem), "value").objective
 
@@ -83,47 +91,39 @@ def test_under_a_limit_the_ascent_finds_the_best_way_to_spend_it():
         return scores(jr.key(5), objective, [actions], budget)[0]
 
     free = cobed.design(problem, seed=0, budget=budget, objective="value")
-    under = cobed.design(problem, seed=0, budget=budget, objective="value", rule=limit)
+    under = cobed.design(under_limit, seed=0, budget=budget, objective="value")
     shares = np.linspace(0, 1, 41, dtype=np.float32)
     best = max(value(np.array([[share], [1 - share]])) for share in shares)
-    assert value(under.actions) > value(np.asarray(limit(jnp.asarray(free.actions))))
+    assert value(under.actions) > value(np.asarray(under_limit.feasible.drawn_back(jnp.asarray(free.actions))))
     assert value(under.actions) > 0.99 * best
 
 
-class AtMost:
-    """At most so many units get the first action: a `Rule` in its simplest form."""
-
-    def __init__(self, most: int):
-        self.most = most
-
-    def __call__(self, gains, current=None, num_changes=0):
-        allowed = [
-            chosen
-            for chosen in map(np.array, itertools.product(range(gains.shape[1]), repeat=len(gains)))
-            if np.sum(chosen == 0) <= self.most and (current is None or np.sum(chosen != current) <= num_changes)
-        ]
-        return max(allowed, key=lambda chosen: gains[np.arange(len(gains)), chosen].sum())
+@pytest.fixture
+def at_most_one(make_linear_problem):
+    """Four units, of which one may get the first action."""
+    problem = make_linear_problem(4)
+    allowed = cobed.Allowed(rules=[cobed.rules.AtMost({problem.model.action_space.names[0]: 1})])
+    return cobed.Problem(problem.model, problem.contexts, problem.targets, allowed=allowed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["infonce", "linear-gaussian"])
-def test_named_actions_obey_a_rule_whatever_the_objective(make_linear_problem, objective):
-    problem = make_linear_problem(4)
-    result = cobed.design(problem, seed=0, budget=BUDGET, objective=objective, rule=AtMost(1))
+def test_named_actions_obey_a_rule_whatever_the_objective(at_most_one, objective):
+    result = cobed.design(at_most_one, seed=0, budget=BUDGET, objective=objective)
     assert result.actions[:, 0].sum() <= 1
     # Every start that was compared obeys it too.
     assert all(start.actions[:, 0].sum() <= 1 for start in result.starts)
 
 
-def test_units_that_must_change_exchange_their_two_logits(make_linear_problem):
+def test_units_that_must_change_exchange_their_two_logits(at_most_one):
     raw = jnp.array([[3.0, 1.0], [2.0, 1.5], [0.0, 1.0], [4.0, 3.5]])
-    design = FreeDesign(make_linear_problem(4).model.action_space, raw)
-    found = _obey(AtMost(1), Trainable(design, None)).design.raw
+    design = FreeDesign(at_most_one.model.action_space, raw)
+    found = _obey(at_most_one.feasible, Trainable(design, None)).design.raw
     # Three want the first action. It means most to the first of them.
     np.testing.assert_array_equal(found, [[3.0, 1.0], [1.5, 2.0], [0.0, 1.0], [3.5, 4.0]])
 
 
-def test_every_chunk_of_an_ascent_ends_in_an_allowed_design(make_linear_problem, monkeypatch):
+def test_every_chunk_of_an_ascent_ends_in_an_allowed_design(at_most_one, monkeypatch):
     seen = []
 
     def spy(*args, project, **options):
@@ -135,18 +135,18 @@ def test_every_chunk_of_an_ascent_ends_in_an_allowed_design(make_linear_problem,
         return ascend(*args, project=watched, **options)
 
     monkeypatch.setattr(training, "ascend", spy)
-    cobed.design(make_linear_problem(4), seed=0, budget=BUDGET, objective="infonce", rule=AtMost(1))
+    cobed.design(at_most_one, seed=0, budget=BUDGET, objective="infonce")
     assert len(seen) == 2 * 2  # two starts of 60 steps: two chunks each
     assert all(actions[:, 0].sum() <= 1 for actions in seen)
 
 
 @pytest.mark.slow
-def test_a_search_that_tries_every_action_finds_the_best_allowed_design(make_linear_problem):
+def test_a_search_that_tries_every_action_finds_the_best_allowed_design(make_linear_problem, at_most_one):
     """Without the rule two looks at each coefficient are best; with it one at the first and three at the second."""
     problem = make_linear_problem(4)
     free, under = (
-        cobed.design(problem, seed=0, budget=BUDGET.replace(batch_size=1_024), objective="linear-gaussian", rule=rule)
-        for rule in (None, AtMost(1))
+        cobed.design(given, seed=0, budget=BUDGET.replace(batch_size=1_024), objective="linear-gaussian")
+        for given in (problem, at_most_one)
     )
     assert sorted(free.actions.argmax(axis=1).tolist()) == [0, 0, 1, 1]
     assert sorted(under.actions.argmax(axis=1).tolist()) == [0, 1, 1, 1]

@@ -9,7 +9,6 @@ import numpyro.distributions as dist
 import pytest
 
 import cobed
-from cobed.policies import CostLimit
 
 CONTEXTS, TARGETS = np.linspace(-1, 1, 6)[:, None], np.array([[-0.5], [0.5]])
 OFFERS = cobed.Discrete(["known", "new"])
@@ -19,24 +18,24 @@ TINY = cobed.Budget(
 )  # fmt: skip
 
 
-def offers(law):
+def offers(law, allowed=None):
     """The effect of one offer is known, that of the other is not."""
 
     def program(contexts, actions):
         effect = numpyro.sample("effect", dist.Normal(jnp.zeros(2), jnp.array([0.01, 1.0])))
         numpyro.sample("y", law(actions @ effect))
 
-    return cobed.Problem(cobed.models.from_numpyro(program, OFFERS), CONTEXTS, TARGETS)
+    return cobed.Problem(cobed.models.from_numpyro(program, OFFERS), CONTEXTS, TARGETS, allowed=allowed)
 
 
-def dose(law, shift=0.0):
+def dose(law, allowed=None):
     """A dose of zero tells nothing."""
 
     def program(contexts, actions):
         slope = numpyro.sample("slope", dist.Normal(0.0, 1.0))
-        numpyro.sample("y", law(slope * actions[:, 0] + shift))
+        numpyro.sample("y", law(slope * actions[:, 0]))
 
-    return cobed.Problem(cobed.models.from_numpyro(program, cobed.Box(-1.0, 1.0)), CONTEXTS, TARGETS)
+    return cobed.Problem(cobed.models.from_numpyro(program, cobed.Box(-1.0, 1.0)), CONTEXTS, TARGETS, allowed=allowed)
 
 
 def bernoulli(eta):
@@ -65,16 +64,13 @@ def test_named_actions_of_a_binary_program_go_where_something_is_to_be_learned(o
     assert result.score.value > 4 * result.score.standard_error
 
 
-def test_a_rule_is_obeyed_at_every_step(offers_problem):
-    def at_most_two_new(gains, current=None, num_changes=0):
-        chosen = np.zeros(len(gains), int)
-        chosen[np.argsort(gains[:, 0] - gains[:, 1])[:2]] = 1
-        if current is not None and np.sum(chosen != current) > num_changes:
-            return current
-        return chosen
-
-    result = cobed.design(offers_problem, seed=0, budget=TINY, rule=at_most_two_new)
+def test_rules_and_fixed_units_are_obeyed():
+    fixed = np.full((6, 2), np.nan)
+    fixed[0] = [1, 0]
+    allowed = cobed.Allowed(rules=[cobed.rules.AtMost({"new": 2})], fixed=fixed)
+    result = cobed.design(offers(bernoulli, allowed), seed=0, budget=TINY)
     assert result.labels.count("new") == 2
+    assert result.labels[0] == "known"
 
 
 @pytest.mark.slow
@@ -84,10 +80,13 @@ def test_numbers_of_a_binary_program_go_to_the_ends(dose_problem):
 
 
 @pytest.mark.slow
-def test_numbers_obey_a_limit_of_costs(dose_problem):
-    limit = CostLimit(cobed.Box(-1.0, 1.0), np.ones((6, 1)), 0.0)
-    actions = cobed.design(dose_problem, seed=0, budget=TINY, rule=limit).actions
+def test_numbers_obey_a_limit_of_costs_and_fixed_units():
+    fixed = np.full((6, 1), np.nan)
+    fixed[2] = 0.25
+    allowed = cobed.Allowed(rules=[cobed.rules.MaxCost(0.0)], costs=[1.0], fixed=fixed)
+    actions = cobed.design(dose(bernoulli, allowed), seed=0, budget=TINY).actions
     assert actions.sum() <= 1e-4
+    assert actions[2] == 0.25
     assert (np.abs(actions) > 0.5).any()
 
 

@@ -13,7 +13,6 @@ from cobed.models import RBF, GaussianProcess, Matern
 from cobed.models.average import AverageReward
 from cobed.models.base import over_draws
 from cobed.models.contract import check_model
-from cobed.models.routed import pin
 from cobed.optimum import Grid
 from cobed.pool import draw_pool
 from cobed.problem import Problem
@@ -108,20 +107,6 @@ def test_posterior_mean_factorises_once_for_many_surprises():
     text = str(jax.make_jaxpr(many)(jnp.zeros((7, 5))))
     assert "f32[5,5] = cholesky" in text
     assert "f32[7,5,5]" not in text
-
-
-def test_pinned_units_teach_what_their_own_actions_do():
-    """Where every second action is decided, the design's own word for it does not count."""
-    model, design = process(6), rows(4, seed=1)
-    decided = jnp.array([[1.0], [0.0], [1.0], [0.0]])
-    contexts = jnp.concatenate([design.contexts, decided, jnp.full((4, 1), 0.7)], axis=1)
-    pinned, surprise = pin(model, 1), jnp.array([0.3, -1.0, 0.5, 2.0])
-    played = jnp.where(decided > 0.5, 0.7, design.actions)
-    np.testing.assert_allclose(
-        rewards(model, pinned.posterior_mean(contexts, design.actions, surprise), GRID),
-        rewards(model, model.posterior_mean(design.contexts, played, surprise), GRID),
-        rtol=1e-5,
-    )
 
 
 def test_posterior_mean_is_differentiable_in_the_actions():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from cobed.campaign import records as kept
-from cobed.campaign.constraints import Forbids, forbidden_at
+from cobed.campaign.constraints import check_levels, permitted, permitted_at
 from cobed.campaign.database import DAMAGED
 from cobed.campaign.encoding import (
     Encoding,
@@ -137,7 +137,7 @@ class Campaign:
         self, chosen: Selection, targets: Table, mark: str, budget: Any, progress: "Reporter | None"
     ) -> list[Assignment]:
         """Design a round and store it: a new one, or the last one anew."""
-        from cobed.campaign.rounds import RoundUnits, assign, design_round
+        from cobed.campaign.rounds import RoundUnits, Targets, assign, design_round
 
         self.store.require_writing()
         table, spec = chosen.table, self.spec
@@ -145,9 +145,10 @@ class Campaign:
         stored = self.encoding()
         encoding = stored or fit_encoding(spec, tables)
         contexts, cells = encode_contexts(spec, encoding, table)
-        aims = encode_contexts(spec, encoding, targets)[0]
-        forbids = Forbids.of(spec, encoding)
-        forbidden_at(targets, forbids, aims)
+        check_levels(spec, encoding)
+        aims, target_cells = encode_contexts(spec, encoding, targets)
+        deployable = permitted_at(spec, targets, target_cells)
+        aimed = Targets(pick_targets(spec, aims), None if deployable is None else pick_targets(spec, deployable))
         with self.store.reading() as connection:
             field = read_field(connection, spec, encoding, chosen.number, len(table))
             known = kept.outcomes_mark(connection)
@@ -161,13 +162,11 @@ class Campaign:
             ids = table.ids(spec.units.id)
             rows = [states.get(unit, Assignment(unit, {}, None)) for unit in ids]
             rows = [row._replace(context=context) for row, context in zip(rows, rows_of(cells), strict=True)]
-            return RoundUnits(rows, done, contexts, forbids, field)
+            return RoundUnits(rows, done, contexts, permitted(spec, cells), aimed, field)
 
         model, posterior = self._posterior(encoding)
         first = units(chosen.states, chosen.done)
-        actions, summary = design_round(
-            spec, model, posterior, first, pick_targets(spec, aims), seed, budget, progress
-        )  # fmt: skip
+        actions, summary = design_round(spec, model, posterior, first, seed, budget, progress)
         scales = constant_columns(spec, tables) if stored is None else far_columns(spec, stored, *tables)
         left_out = [chosen.left_out] if chosen.left_out else []
         summary["warnings"] = [*left_out, *scales, *summary["warnings"]]

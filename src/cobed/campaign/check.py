@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from cobed.campaign import records as kept
-from cobed.campaign.constraints import Forbids, unknown_levels
+from cobed.campaign.constraints import check_levels, unknown_levels
 from cobed.campaign.encoding import Encoding, encode_contexts, fit_encoding, read_actions, read_outcomes
 from cobed.campaign.ids import check_known, check_new, near_ids
 from cobed.campaign.scaling import constant_columns, far_columns
@@ -41,7 +41,7 @@ def check_tables(spec: CampaignSpec, tables: Sequence[Table], campaign: "Campaig
     first = [table for table in whole if spec.outcome.column not in table.frame.columns] or whole[:1]
     encoding = stored or (fit_encoding(spec, first) if first else None)
     if encoding is not None:
-        Forbids.of(spec, encoding)
+        check_levels(spec, encoding)
     findings = [_check_one(spec, table, encoding, campaign) for table in tables]
     if encoding is not None and findings:
         findings[0].warnings.extend(unknown_levels(spec, encoding))

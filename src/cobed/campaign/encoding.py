@@ -39,11 +39,6 @@ class Encoding:
         """The same by context column."""
         return {name: column.labels(name, self.fitted.get(name)) for name, column in spec.context.items()}
 
-    def starts(self, spec: CampaignSpec) -> dict[str, int]:
-        """At which encoded column each context column begins."""
-        widths = [len(labels) for labels in self.labels(spec).values()]
-        return dict(zip(spec.context, np.cumsum([0, *widths]).tolist(), strict=False))
-
 
 def fit_encoding(spec: CampaignSpec, tables: Sequence[Table]) -> Encoding:
     """The encoding of the first tables a campaign sees. Bad cells are left out here: `encode_contexts` tells them."""

@@ -14,25 +14,22 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from cobed.allowed import Allowed, Feasible
 from cobed.budget import Budget, find_budget
-from cobed.campaign.constraints import Forbids
 from cobed.campaign.encoding import Encoding
 from cobed.campaign.process import PROCESS_DRAWS, build_process, learn_process
 from cobed.campaign.spec import CampaignSpec
 from cobed.data import Data
 from cobed.designers.cobed import design
-from cobed.designers.gains import Rule
 from cobed.designers.result import DesignResult
-from cobed.errors import SpecError
+from cobed.errors import CampaignError, ProblemError, SpecError
 from cobed.inference import Conjugate, infer
 from cobed.inference.base import Posterior
 from cobed.models.base import AbstractModel
 from cobed.models.glm import LinearFeatures, linear_model
 from cobed.models.numpyro import from_numpyro
-from cobed.models.routed import forbid, pin
 from cobed.objectives import matrix_value
 from cobed.optimum import AbstractOptimum, Enumeration, Grid
-from cobed.policies import CostLimit
 from cobed.problem import Problem
 from cobed.progress import Reporter
 from cobed.spaces import AbstractSpace
@@ -124,12 +121,22 @@ def posterior_of(model: AbstractModel, data: Data | None, seed: int) -> Posterio
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """The units of a round in the engine's numbers. `pinned` (D,) marks those whose action, in `actions`, is decided."""
+    """Encoded contexts of the units to design for (D, C), of the targets (T, C), and what both may get."""
 
     contexts: np.ndarray
-    pinned: np.ndarray
-    actions: np.ndarray
-    forbids: Forbids | None = None
+    targets: np.ndarray
+    allowed: Allowed
+
+    def problem(self, model: AbstractModel) -> Problem:
+        return Problem(model, self.contexts, self.targets, allowed=self.allowed)
+
+
+def allowed_batches(space: AbstractSpace, num_units: int, allowed: Allowed) -> Feasible:
+    """The batches of so many units that are allowed; `CampaignError` where none is."""
+    try:
+        return Feasible.build(space, num_units, allowed)
+    except ProblemError as error:
+        raise CampaignError(str(error)) from error
 
 
 def design_batch(
@@ -137,33 +144,20 @@ def design_batch(
     model: AbstractModel,
     posterior: Posterior,
     batch: Batch,
-    targets: np.ndarray,
     seed: int,
     budget: str | Budget | None = None,
     progress: Reporter | None = None,
-    rule: Rule | CostLimit | None = None,
 ) -> DesignResult:
-    """Actions for the units of a batch that tell most about the best rewards at the targets, given what is known.
-
-    The design obeys `rule`; numbers do so up to rounding.
-    """
+    """Allowed actions for the units of a batch that tell most about the best rewards at the targets, given what is known."""
     # Before any outcome the model's own prior has endless draws, and a process holds the outcomes itself.
     own = posterior.method == "prior" or model.process() is not None
-    known = model if own else model.given(posterior)
-    contexts = batch.contexts
-    if batch.pinned.any():
-        known = pin(known, contexts.shape[1])
-        decided = np.where(batch.pinned[:, None], batch.actions, 0.0)
-        contexts = np.concatenate([contexts, batch.pinned[:, None], decided], axis=1)
-        targets = np.concatenate([targets, np.zeros((len(targets), 1 + batch.actions.shape[1]))], axis=1)
-    # What a target must not get cannot be deployed there. What was pinned stands above rules about contexts.
-    problem = Problem(restricted(known, batch.forbids), contexts, targets)
+    problem = batch.problem(model if own else model.given(posterior))
     budget = find_budget(budget or spec.design.budget)
-    if budget.num_starts is None and len(contexts) >= MANY_UNITS:
+    if budget.num_starts is None and problem.num_contexts >= MANY_UNITS:
         budget = budget.replace(num_starts=1)
     value = None
-    if rule is not None and spec.action.options is not None and spec.design.about == "max-values":
-        # An objective that knows gains can obey the rule, also where `auto` would take another way to the same value.
+    if problem.feasible.is_limited and spec.action.options is not None and spec.design.about == "max-values":
+        # An objective that knows gains keeps limits easily, also where `auto` would take another way to the same value.
         value = matrix_value(jr.key(seed), problem, jax.tree.map(jnp.asarray, budget.temperature))
     result = design(
         problem,
@@ -172,7 +166,6 @@ def design_batch(
         objective=value or "auto",
         about=spec.design.about,
         progress=progress,
-        rule=rule,
     )
     if value is None:
         return result
@@ -180,11 +173,6 @@ def design_batch(
         "The value follows from the information matrix, which says at once what every change that is allowed would add."
     )
     return dataclasses.replace(result, reason=reason)
-
-
-def restricted(model: AbstractModel, forbids: Forbids | None) -> AbstractModel:
-    """The model where nobody gets what the context forbids."""
-    return model if forbids is None else forbid(model, jnp.asarray(forbids.marks), jnp.asarray(forbids.offsets))
 
 
 def policy_optimum(space: AbstractSpace) -> AbstractOptimum:

@@ -17,17 +17,18 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from cobed.allowed import Allowed
 from cobed.budget import Budget, find_budget
 from cobed.campaign.campaign import Campaign
-from cobed.campaign.constraints import Forbids, RoundRule, forbidden_at, round_rule
+from cobed.campaign.constraints import check_levels, limits_of, permitted, permitted_at
 from cobed.campaign.encoding import Encoding, encode_contexts, fit_encoding, pick_targets
 from cobed.campaign.engine import (
     Batch,
+    allowed_batches,
     build_model,
     candidate_actions,
     design_batch,
     posterior_of,
-    restricted,
 )
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.tables import Table
@@ -42,11 +43,9 @@ from cobed.inference.base import AbstractSampler, Posterior
 from cobed.metrics import Score, evaluate, paired_difference
 from cobed.models.base import AbstractModel
 from cobed.models.gaussian_process import GaussianProcess
-from cobed.policies import CostLimit
-from cobed.problem import Problem
+from cobed.problem import choices_at
 from cobed.progress import Progress, Reporter, within
 from cobed.storage import write_output
-from cobed.types import Array, Key
 
 # Sizes by default: the number of rows and so many halvings of it, none below the smallest.
 NUM_HALVINGS, SMALLEST = 4, 4
@@ -65,10 +64,9 @@ NUM_STARTS = 2
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """Where an experiment starts from: the model, what is known of its psi, the outcomes that this rests on, what is forbidden."""
+    """Where an experiment starts from: the model, what is known of its psi, the outcomes that this rests on."""
 
     encoding: Encoding
-    forbids: Forbids | None
     model: AbstractModel
     posterior: Posterior
     data: Data | None
@@ -131,10 +129,10 @@ def start_from(spec: CampaignSpec, campaign: Campaign | None, tables: list[Table
         model, posterior = campaign.posterior()
         # A Gaussian process holds the outcomes itself.
         data = None if isinstance(model, GaussianProcess) else campaign.data()
-        return Known(encoding, Forbids.of(spec, encoding), model, posterior, data)
+        return Known(encoding, model, posterior, data)
     encoding = fit_encoding(spec, tables)
     model = build_model(spec, encoding, directory)
-    return Known(encoding, Forbids.of(spec, encoding), model, posterior_of(model, None, spec.seed), None)
+    return Known(encoding, model, posterior_of(model, None, spec.seed), None)
 
 
 def default_sizes(num_units: int) -> list[int]:
@@ -160,10 +158,11 @@ def make_plan(
 
     With `kept`, each size is written to that file when it is done, and a call with the same arguments goes on from there.
     """
-    contexts, _ = encode_contexts(spec, known.encoding, units)
-    aims = encode_contexts(spec, known.encoding, targets)[0]
-    forbidden_at(targets, known.forbids, aims)
-    aims = pick_targets(spec, aims)
+    check_levels(spec, known.encoding)
+    contexts, cells = encode_contexts(spec, known.encoding, units)
+    aims, target_cells = encode_contexts(spec, known.encoding, targets)
+    may, deployable = permitted(spec, cells), permitted_at(spec, targets, target_cells)
+    aims, deployable = pick_targets(spec, aims), None if deployable is None else pick_targets(spec, deployable)
     asked = sizes is not None
     if sizes is None:
         sizes = default_sizes(min(len(contexts), spec.max_units, MAX_UNITS))
@@ -176,63 +175,63 @@ def make_plan(
             )
     if num_worlds < 2:
         raise CampaignError(f"A plan needs at least 2 worlds, to have a mean and its error; got {num_worlds}.")
-    shuffled = contexts[np.random.default_rng(seed).permutation(len(contexts))]
-    rules: dict[int, RoundRule | CostLimit | None] = {}
+    order = np.random.default_rng(seed).permutation(len(contexts))
+    batches: dict[int, Batch] = {}
     notes: list[str] = []
     for size in sorted(set(sizes)):
+        mask = None if may is None else may[order[:size]]
+        allowed = Allowed(units=mask, targets=deployable, rules=limits_of(spec, size))
         try:
-            rules[size] = _rule_of(spec, known, shuffled[:size])
+            allowed_batches(known.model.action_space, size, allowed)
+            batches[size] = Batch(contexts[order[:size]], aims, allowed)
         except CobedError as error:
             # The largest has the last word where no size is possible.
-            if asked or (not rules and size == max(sizes)):
+            if asked or (not batches and size == max(sizes)):
                 raise
             notes.append(f"Left out {size:,} units. {error}")
     spent = find_budget(budget or spec.design.budget)
     spent = spent if spent.num_starts else spent.replace(num_starts=NUM_STARTS)
-    mark = _fingerprint(spec, known, shuffled, aims, num_worlds, seed, spent)
+    mark = _fingerprint(spec, known, contexts[order], aims, num_worlds, seed, spent)
     done = _read(kept, mark)
-    left = sum(COMPILING + size for size in rules if size not in done)
+    left = sum(COMPILING + size for size in batches if size not in done)
     started, work = time.perf_counter(), 0
-    for number, (size, rule) in enumerate(rules.items(), start=1):
+    for number, (size, batch) in enumerate(batches.items(), start=1):
         if size in done:
             continue
         stage = f"{size:,} units"
         pace = (time.perf_counter() - started) / work if work else float("nan")
         reporter = None if progress is None else within(stage, pace * left, _unfinished(progress))
-        found = _one_size(spec, known, shuffled[:size], aims, rule, num_worlds, seed, spent, reporter)
+        found = _one_size(spec, known, batch, num_worlds, seed, spent, reporter)
         done[size] = found
         work, left = work + COMPILING + size, left - COMPILING - size
         _write(kept, mark, done)
         if progress is not None:
             pace = (time.perf_counter() - started) / work
-            progress(Progress(stage, number, len(rules), found.designed[0], pace * left, "regret"))
-    now = _regret_now(known, aims, seed)
-    return Plan(now, tuple(done[size] for size in rules), num_worlds, tuple(notes))
+            progress(Progress(stage, number, len(batches), found.designed[0], pace * left, "regret"))
+    now = _regret_now(known, aims, deployable, seed)
+    return Plan(now, tuple(done[size] for size in batches), num_worlds, tuple(notes))
 
 
 def _one_size(
     spec: CampaignSpec,
     known: Known,
-    contexts: np.ndarray,
-    targets: np.ndarray,
-    rule: RoundRule | CostLimit | None,
+    batch: Batch,
     num_worlds: int,
     seed: int,
     budget: Budget,
     progress: Reporter | None,
 ) -> Size:
-    problem = Problem(restricted(known.model, known.forbids), contexts, targets)
-    free = Batch(contexts, np.zeros(len(contexts), bool), np.zeros((len(contexts), problem.action_dim)), known.forbids)
-    result = design_batch(spec, known.model, known.posterior, free, targets, seed, budget, progress, rule)
+    problem, contexts = batch.problem(known.model), batch.contexts
+    result = design_batch(spec, known.model, known.posterior, batch, seed, budget, progress)
     if result.interrupted:
         raise KeyboardInterrupt
     world_key, *keys = jr.split(jr.key(seed), 1 + NUM_RANDOM)
-    designs = [result.actions, *(_at_random(key, problem, rule) for key in keys)]
+    designs = [result.actions, *(np.asarray(RandomUniform().allowed_actions(key, problem)) for key in keys)]
     sampler = choose_sampler(known.model, Data(contexts, designs[0], np.zeros(len(contexts))), WORLD_DRAWS)
-    sampler = Learning(sampler, known.model, known.data)
     worlds = None
     if known.data is not None:
-        worlds = restricted(known.model.given(known.posterior), known.forbids)
+        sampler = Learning(sampler, known.data)
+        worlds = known.model.given(known.posterior)
     scores = [
         evaluate(problem, actions, num_worlds, num_draws=WORLD_DRAWS, sampler=sampler, worlds=worlds, seed=world_key)
         for actions in designs
@@ -247,75 +246,51 @@ def _one_size(
     return Size(len(contexts), **pairs, warnings=tuple(warning for score in scores for warning in score.warnings))
 
 
-def _rule_of(spec: CampaignSpec, known: Known, contexts: np.ndarray) -> RoundRule | CostLimit | None:
-    """What an experiment on these units, none of them decided yet, must satisfy; an error where none can."""
-    nobody, shape = np.zeros(len(contexts), bool), (len(contexts), known.model.action_space.dim)
-    forbidden = np.zeros(shape, bool) if known.forbids is None else known.forbids.at(contexts)
-    rule = round_rule(spec, forbidden, np.zeros(shape), nobody, ~nobody)
-    if isinstance(rule, RoundRule):
-        rule(np.zeros(shape))
-    return rule
-
-
-def _at_random(key: Key[Array, ""], problem: Problem, rule: RoundRule | CostLimit | None) -> np.ndarray:
-    """An action for each unit, all alike likely, among the assignments that satisfy the constraints."""
-    if isinstance(rule, RoundRule):
-        likes = np.asarray(jr.uniform(key, (problem.num_contexts, problem.action_dim)), np.float64)
-        return np.eye(problem.action_dim, dtype=np.float32)[rule(likes)]
-    actions = RandomUniform().actions(key, problem)
-    return np.asarray(actions if rule is None else rule(actions))
-
-
 class Learning(AbstractSampler):
-    """Another sampler that always learns by one model, and from the outcomes there were before, too.
-
-    An experiment is designed and judged with the model that knows what contexts forbid. What its outcomes say of psi does not
-    depend on that, and the model itself may have a faster way to it.
-    """
+    """Another sampler that learns from the outcomes there were before, too."""
 
     inner: AbstractSampler
-    model: AbstractModel
-    history: Data | None
+    history: Data
     num_draws: int = eqx.field(static=True)
 
-    def __init__(self, inner: AbstractSampler, model: AbstractModel, history: Data | None):
-        self.inner, self.model, self.history, self.num_draws = inner, model, history, inner.num_draws
+    def __init__(self, inner: AbstractSampler, history: Data):
+        self.inner, self.history, self.num_draws = inner, history, inner.num_draws
 
     @property
     def name(self):
         return self.inner.name
 
     def unfit(self, model, data):
-        return self.inner.unfit(self.model, self._all(data))
+        return self.inner.unfit(model, self._all(data))
 
     def draw(self, key, model, data):
-        return self.inner.draw(key, self.model, self._all(data))
+        return self.inner.draw(key, model, self._all(data))
 
     def judge(self, diagnostics):
         return self.inner.judge(diagnostics)
 
     def _all(self, data: Data) -> Data:
-        if self.history is None:
-            return data
         return jax.tree.map(lambda old, new: jnp.concatenate([old, new]), self.history, data)
 
 
-def _regret_now(known: Known, targets: np.ndarray, seed: int) -> tuple[float, float]:
+def _regret_now(known: Known, targets: np.ndarray, allowed: np.ndarray | None, seed: int) -> tuple[float, float]:
     """E[max_a reward] - max_a E[reward] with what is known now, and its standard error over draws."""
     draws = known.posterior.equal_draws(NOW_DRAWS, jr.key(seed))
     candidates = jnp.asarray(candidate_actions(known.model.action_space))
-    model = restricted(known.model, known.forbids)
+    choices = np.asarray(
+        choices_at((jnp.asarray(targets), None if allowed is None else jnp.asarray(allowed)), candidates)
+    )
     regrets = 0.0
-    for rows in np.array_split(targets, -(-len(targets) // 10)):
-        regrets = regrets + np.asarray(_regrets(model, draws, jnp.asarray(rows), candidates), np.float64)
+    for rows in np.array_split(np.arange(len(targets)), -(-len(targets) // 10)):
+        regrets = regrets + np.asarray(_regrets(known.model, draws, targets[rows], choices[rows]), np.float64)
     score = Score(np.asarray(regrets) / len(targets))
     return score.mean, score.standard_error
 
 
 @lean_jit
-def _regrets(model, draws, targets, candidates):
+def _regrets(model, draws, targets, choices):
     """What each draw loses by the best action on average, summed over the targets, (N,)."""
-    rewards = mean_rewards(model, draws, targets, candidates)
+    rewards = jax.vmap(lambda target, actions: mean_rewards(model, draws, target[None], actions)[0])(targets, choices)
     chosen = jnp.argmax(jnp.mean(rewards, axis=2), axis=1)
     own = jnp.take_along_axis(rewards, chosen[:, None, None], axis=1)[:, 0]
     return jnp.sum(jnp.max(rewards, axis=1) - own, axis=0)

@@ -5,28 +5,35 @@ learned a second time. They are not counted in rules over the round.
 """
 
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from cobed.allowed import Allowed, Feasible
 from cobed.budget import Budget
-from cobed.campaign.constraints import Forbids, RoundRule, repair_numbers, repair_options, round_rule
+from cobed.campaign.constraints import check_each, limits_of
 from cobed.campaign.encoding import action_vectors, action_words
-from cobed.campaign.engine import Batch, candidate_actions, design_batch
+from cobed.campaign.engine import Batch, allowed_batches, candidate_actions, design_batch
 from cobed.campaign.records import Assignment
 from cobed.campaign.selection import Field
 from cobed.campaign.spec import CampaignSpec
 from cobed.decide import mean_rewards
 from cobed.inference.base import Posterior
 from cobed.models.base import AbstractModel
-from cobed.policies import CostLimit
 from cobed.progress import Reporter
 
-# Enough to rank options by where the constraints force a change.
-REPAIR_DRAWS = 64
+# Enough to rank options by where a rule forces a change.
+TIE_DRAWS = 64
+
+
+class Targets(NamedTuple):
+    """Encoded contexts of the targets, and which options each may get (None: all may get all)."""
+
+    contexts: np.ndarray
+    permitted: np.ndarray | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +43,8 @@ class RoundUnits:
     rows: list[Assignment]
     done: set[str]
     contexts: np.ndarray
-    forbids: Forbids | None
+    by_context: np.ndarray | None  # the options that contexts leave to each unit; None where they leave all
+    targets: Targets
     field: Field | None = None
 
     @property
@@ -48,35 +56,45 @@ class RoundUnits:
         """Whose action is decided: by the user, or because it was done."""
         return self.is_done | np.array([row.state == "pinned" for row in self.rows], bool)
 
+    def permitted(self, options: Sequence[str] | None) -> np.ndarray | None:
+        """The options that each unit may get, by its context and what the user rejected; None where all may get all."""
+        rejected = [(row, list(options or ()).index(o)) for row, unit in enumerate(self.rows) for o in unit.rejected]
+        if self.by_context is None and not rejected:
+            return None
+        found = (
+            np.ones((len(self.rows), len(options or ())), bool) if self.by_context is None else self.by_context.copy()
+        )
+        for row, option in rejected:
+            found[row, option] = False
+        check_each(
+            found[~self.is_fixed], [row.unit for row, keep in zip(self.rows, self.is_fixed, strict=True) if not keep]
+        )
+        found[self.is_fixed] = True
+        return found
+
 
 def design_round(
     spec: CampaignSpec,
     model: AbstractModel,
     posterior: Posterior,
     units: RoundUnits,
-    targets: np.ndarray,
     seed: int,
     budget: str | Budget | None = None,
     progress: Reporter | None = None,
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """The actions of all units (D, A), which `assign` takes to the constraints, and a summary as JSON can hold it."""
+    """The actions of all units (D, A), and a summary as JSON can hold it."""
     fixed, waiting = units.is_fixed, ~units.is_done
     actions = _fixed_actions(spec, model, units)
-    # Constraints that cannot be satisfied are told before the work, not after it.
-    _repaired(
-        spec, model, posterior, units, np.where(fixed[:, None], actions, candidate_actions(model.action_space)[-1])
-    )
+    # Rules that cannot be satisfied are told before the work, not after it.
+    _feasible(spec, model, units, actions)
     summary: dict[str, Any] = {"posterior": posterior.method, "score": None, "warnings": [*posterior.warnings]}
     if not fixed.all():
         # What done units taught is in the posterior already.
-        batch = Batch(units.contexts[waiting], fixed[waiting], actions[waiting], units.forbids)
-        rule = round_rule(spec, _forbidden(spec, units), actions, fixed, waiting)
         if units.field is not None:
             summary["field"] = len(units.field)
             summary["warnings"] += [units.field.warning] if units.field.warning else []
-        if units.field is not None and len(units.field):
-            batch, rule = _with_field(batch, units.field), _beside_field(rule, units.field)
-        result = design_batch(spec, model, posterior, batch, targets, seed, budget, progress, rule)
+        batch = _batch(spec, units, actions, waiting)
+        result = design_batch(spec, model, posterior, batch, seed, budget, progress)
         designed = np.zeros_like(actions)
         designed[waiting] = result.actions[: waiting.sum()]
         actions = np.where(fixed[:, None], actions, designed)
@@ -92,7 +110,7 @@ def assign(
     """Each unit with its action. Fixed units keep theirs; every constraint and rejection is satisfied exactly."""
     fixed = units.is_fixed
     actions = np.where(fixed[:, None], _fixed_actions(spec, model, units), actions)
-    words = action_words(spec, _repaired(spec, model, posterior, units, actions))
+    words = action_words(spec, _nearest(spec, model, posterior, units, actions))
     return [
         # What was fixed keeps the user's own digits.
         row if keep else row._replace(action=word)
@@ -110,60 +128,36 @@ def _fixed_actions(spec: CampaignSpec, model: AbstractModel, units: RoundUnits) 
     return actions
 
 
-def _with_field(batch: Batch, field: Field) -> Batch:
-    """The batch with the units in the field after its own, as decided ones."""
-    return Batch(
-        np.concatenate([batch.contexts, field.contexts]),
-        np.concatenate([batch.pinned, np.ones(len(field), bool)]),
-        np.concatenate([batch.actions, field.actions]),
-        batch.forbids,
-    )
+def _batch(spec: CampaignSpec, units: RoundUnits, actions: np.ndarray, waiting: np.ndarray) -> Batch:
+    """The `waiting` units (D,), those in the field after them, and what they may get. Fixed ones have their `actions` (D, A)."""
+    fixed, mask = np.where(units.is_fixed[:, None], actions, np.nan)[waiting], units.permitted(spec.action.options)
+    contexts, num_field = units.contexts[waiting], 0 if units.field is None else len(units.field)
+    done, number = actions[~waiting], int(waiting.sum())
+    if units.field is not None and num_field:
+        contexts = np.concatenate([contexts, units.field.contexts])
+        fixed = np.concatenate([fixed, units.field.actions])
+    if mask is not None:
+        mask = np.concatenate([mask[waiting], np.ones((num_field, mask.shape[1]), bool)])
+    # Done units count, those in the field do not.
+    rules = [limit.beside(done, number, num_field) for limit in limits_of(spec, len(units.rows))]
+    allowed = Allowed(units=mask, targets=units.targets.permitted, fixed=fixed, rules=rules)
+    return Batch(contexts, units.targets.contexts, allowed)
 
 
-def _beside_field(rule: RoundRule | CostLimit | None, field: Field) -> "FieldRule | CostLimit | None":
-    """The rule for a batch that has the units in the field after its own."""
-    if isinstance(rule, CostLimit):
-        free = jnp.zeros_like(jnp.asarray(field.actions))
-        padded = [jnp.concatenate([part, free]) for part in (rule.costs, rule.cheapest)]
-        return eqx.tree_at(lambda limit: (limit.costs, limit.cheapest), rule, tuple(padded))
-    return None if rule is None else FieldRule(rule, np.argmax(field.actions, axis=1))
+def _feasible(spec: CampaignSpec, model: AbstractModel, units: RoundUnits, actions: np.ndarray) -> Feasible:
+    """The assignments of a whole round that are allowed, done units included; fixed ones have their `actions` (D, A)."""
+    fixed = np.where(units.is_fixed[:, None], actions, np.nan)
+    allowed = Allowed(units=units.permitted(spec.action.options), fixed=fixed, rules=limits_of(spec, len(units.rows)))
+    return allowed_batches(model.action_space, len(units.rows), allowed)
 
 
-class FieldRule:
-    """A rule over the first units of a batch; those after them are in the field, with `options` (N,) as they are."""
-
-    def __init__(self, rule: RoundRule, options: np.ndarray):
-        self.rule, self.options = rule, options
-
-    def __call__(self, gains: np.ndarray, current: np.ndarray | None = None, num_changes: int = 0) -> np.ndarray:
-        own = slice(0, len(gains) - len(self.options))
-        chosen = self.rule(gains[own], None if current is None else current[own], num_changes)
-        return np.concatenate([chosen, self.options])
-
-
-def _repaired(
+def _nearest(
     spec: CampaignSpec, model: AbstractModel, posterior: Posterior, units: RoundUnits, actions: np.ndarray
 ) -> np.ndarray:
-    """The design with every constraint and rejection satisfied exactly."""
-    fixed = units.is_fixed
-    if spec.action.options is None:
-        return repair_numbers(spec, actions.astype(np.float64), ~fixed)
-    draws = posterior.equal_draws(REPAIR_DRAWS, jr.key(spec.seed))
-    candidates = jnp.asarray(candidate_actions(model.action_space))
-    rewards = np.asarray(mean_rewards(model, draws, jnp.asarray(units.contexts), candidates)).mean(axis=2)
-    wanted = np.argmax(actions, axis=1)
-    names = [row.unit for row in units.rows]
-    chosen = repair_options(spec, wanted, rewards, _forbidden(spec, units), np.where(fixed, wanted, -1), names)
-    return np.eye(len(spec.action.options), dtype=np.float32)[chosen]
-
-
-def _forbidden(spec: CampaignSpec, units: RoundUnits) -> np.ndarray:
-    """Which options which units must not get, by their context or because the user rejected them, (D, J)."""
-    options = list(spec.action.options or ())
-    forbidden = np.zeros((len(units.rows), len(options)), bool)
-    if units.forbids is not None:
-        forbidden |= units.forbids.at(units.contexts)
-    for place, row in enumerate(units.rows):
-        for action in row.rejected:
-            forbidden[place, options.index(action)] = True
-    return forbidden
+    """The nearest actions to these that are allowed; of equally near ones, those of the largest expected reward."""
+    feasible, rewards = _feasible(spec, model, units, actions), None
+    if spec.action.options is not None and feasible.binds:
+        draws = posterior.equal_draws(TIE_DRAWS, jr.key(spec.seed))
+        candidates = jnp.asarray(candidate_actions(model.action_space))
+        rewards = np.asarray(mean_rewards(model, draws, jnp.asarray(units.contexts), candidates)).mean(axis=2)
+    return feasible.nearest(actions, rewards)

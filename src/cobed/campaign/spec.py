@@ -3,7 +3,7 @@
 import functools
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -12,6 +12,7 @@ from pydantic import (
     Field,
     SerializeAsAny,
     ValidationError,
+    create_model,
     field_validator,
     model_validator,
 )
@@ -21,6 +22,10 @@ from cobed.campaign.columns.base import Name
 from cobed.campaign.toml import parse, problems
 from cobed.errors import ModelError, SpecError
 from cobed.outcomes import AbstractLaw, law_named, laws
+from cobed.rules import AbstractRule, AtLeast, AtMost, Forbid, MaxCost, kinds
+from cobed.rules.at_least import Counts
+from cobed.rules.base import known_actions
+from cobed.rules.forbid import Entries
 
 if TYPE_CHECKING:
     from cobed.spaces import AbstractSpace
@@ -217,34 +222,29 @@ class DesignSpec(_Section):
     )
 
 
-class ForbidSpec(_Section):
-    """[[constraints.forbid]]: an option that some units must not get."""
-
-    action: Name = Field(description="The option.", examples=['"<second>"'])
-    column: Name = Field(
-        description="A context column whose values have names: a categorical or binary one.", examples=['"segment"']
-    )
-    values: tuple[Name, ...] = Field(
-        description="Units with these values do not get the option.", min_length=1, examples=['["..."]']
-    )
-
-
 class ConstraintsSpec(_Section):
     """[constraints]: what the assignment of a whole round must satisfy. forbid also holds in deployment."""
 
-    at_least: dict[Name, Annotated[int, Field(ge=0, strict=True)]] = Field(
-        {}, description="Smallest number of units, by option.", examples=["{ <first> = 20 }"]
-    )
-    at_most: dict[Name, Annotated[int, Field(ge=0, strict=True)]] = Field(
-        {}, description="Largest number of units, by option.", examples=["{ <second> = 100 }"]
-    )
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    at_least: Counts = Field({}, description=AtLeast.describes, examples=["{ <first> = 20 }"])
+    at_most: Counts = Field({}, description=AtMost.describes, examples=["{ <second> = 100 }"])
     cost: dict[Name, Finite] = Field(
         {},
         description="Cost of one unit, by option; by number, cost of one of it. Others cost 0.",
         examples=["{ <second> = 1.5 }"],
     )
-    max_cost: Finite | None = Field(None, description="The whole round costs at most this.", examples=["200.0"])
-    forbid: tuple[ForbidSpec, ...] = Field((), description="Options that some units must not get.")
+    max_cost: Finite | None = Field(None, description=MaxCost.describes, examples=["200.0"])
+    forbid: Entries = Field((), description=Forbid.describes)
+
+    @model_validator(mode="after")
+    def _other_kinds(self):
+        """Rules of kinds that other packages registered are read as their kinds say; there are no other keys."""
+        given: dict[str, Any] = self.model_extra or {}
+        fields: Any = {name: (kind.value_type, ...) for name, kind in kinds().items() if name in given}
+        section = create_model("ConstraintsSpec", __config__=ConfigDict(extra="forbid"), **fields)
+        given.update(dict(section.model_validate(given)))
+        return self
 
 
 class CampaignSpec(_Section):
@@ -269,25 +269,26 @@ class CampaignSpec(_Section):
         twice = sorted({name for name in used if used.count(name) > 1})
         if twice:
             raise ValueError(f"the column {twice[0]!r} is used twice; id, contexts, action and outcome need their own")
-        actions = list(self.action.options or self.action.numbers or ())
-        rules = self.constraints
-        for key in ("at_least", "at_most", "cost"):
-            for name in getattr(rules, key):
-                if name not in actions:
-                    raise ValueError(
-                        f"constraints.{key} names {name!r}, which is no action; allowed: {', '.join(actions)}"
-                    )
-        if self.action.options is None and (rules.at_least or rules.at_most or rules.forbid):
+        known_actions(self.constraints.cost, "cost", self)
+        odd = [name for name, kind in kinds().items() if name in self._given_rules and not kind.for_numbers]
+        if self.action.options is None and odd:
             raise ValueError(
-                "constraints.at_least, at_most and forbid count options; with numbers only a cost can be limited"
+                f"constraints.{odd[0]} is about options, and here numbers are chosen; their cost can be limited"
             )
         self._check_family()
-        for rule in rules.forbid:
-            self._check_forbid(rule, actions)
-        for name, least in rules.at_least.items():
-            if least > rules.at_most.get(name, least):
-                raise ValueError(f"constraints: at least {least} and at most {rules.at_most[name]} units of {name!r}")
+        _ = self.rules
         return self
+
+    @property
+    def _given_rules(self) -> dict[str, Any]:
+        """The values of the rules under [constraints], by their kind."""
+        values = {name: getattr(self.constraints, name, None) for name in kinds()}
+        return {name: value for name, value in values.items() if value not in (None, {}, ())}
+
+    @property
+    def rules(self) -> list[AbstractRule]:
+        """The rules under [constraints], of every kind that is registered."""
+        return [kinds()[name].parse(value, self) for name, value in self._given_rules.items()]
 
     @property
     def columns(self) -> list[str]:
@@ -301,10 +302,11 @@ class CampaignSpec(_Section):
     @property
     def max_units(self) -> int:
         """How many units a round can have. They are designed jointly: what that takes depends on the model."""
-        rules, model = self.constraints, self.model
+        model = self.model
         if model.program is None and model.family == "gp":
             return 500  # a matrix of all pairs of units in every step
-        bound = rules.at_least or rules.at_most or rules.max_cost is not None
+        # A rule that only forbids has no limits, whatever the number of units.
+        bound = set(self._given_rules) - {Forbid.name}
         by_gains = model.program is None and self.action.options is not None and self.design.about == "max-values"
         # Options of linear models enter by a sum over units. Others by a gradient or a critic that sees all units, and
         # rules that count by an integer program.
@@ -331,22 +333,6 @@ class CampaignSpec(_Section):
         unknown = [name for name in model.lengths if name not in allowed]
         if unknown:
             raise ValueError(f"model.lengths names {unknown[0]!r}; allowed: {', '.join(allowed)}")
-
-    def _check_forbid(self, rule: ForbidSpec, actions: list[str]) -> None:
-        column = self.context.get(rule.column)
-        if rule.action not in actions:
-            raise ValueError(
-                f"constraints.forbid names {rule.action!r}, which is no action; allowed: {', '.join(actions)}"
-            )
-        if column is None or not column.has_names:
-            allowed = [name for name, column in self.context.items() if column.has_names]
-            raise ValueError(
-                f"constraints.forbid names the column {rule.column!r}; allowed are context columns whose values have names: "
-                f"{', '.join(allowed) or 'there is none'}"
-            )
-        problem = column.problem_of_values(rule.column, rule.values)
-        if problem is not None:
-            raise ValueError(f"constraints.forbid {problem}")
 
 
 def read_spec(path: str | Path) -> tuple[CampaignSpec, str]:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from cobed.campaign.complaints import Complaints
-from cobed.campaign.constraints import Forbids, forbidden_at
+from cobed.campaign.constraints import check_levels, no_option, permitted, permitted_at
 from cobed.campaign.encoding import Encoding, action_columns, action_words, check_contexts, encode_contexts
 from cobed.campaign.scaling import far_columns
 from cobed.campaign.spec import CampaignSpec
@@ -29,14 +29,15 @@ def complain(spec: CampaignSpec, encoding: Encoding, table: Table) -> Complaints
     complaints = Complaints(table)
     table.require([spec.units.id], "which names the units")
     table.check_ids(spec.units.id, complaints)
-    contexts, _ = check_contexts(spec, encoding, table, complaints)
-    forbids = Forbids.of(spec, encoding)
-    if forbids is not None:
-        column = spec.constraints.forbid[0].column
-        stuck = np.asarray(forbids.at(np.nan_to_num(contexts)).all(axis=1))
+    _, cells = check_contexts(spec, encoding, table, complaints)
+    check_levels(spec, encoding)
+    mask = permitted(spec, cells)
+    if mask is not None:
+        column = spec.constraints.forbid[0].column if spec.constraints.forbid else next(iter(spec.context))
+        stuck = np.asarray(~mask.any(axis=1))
         # What a row with a bad cell must not get is not known.
         stuck[list(complaints.by_row())] = False
-        complaints.add_rows(stuck, column, lambda _: "constraints.forbid leaves this unit no option at all.")
+        complaints.add_rows(stuck, column, lambda _: no_option(spec, cells))
     return complaints
 
 
@@ -67,10 +68,10 @@ def make_policy(
     from cobed.decide import compare, decide
 
     contexts, cells = encode_contexts(spec, encoding, table)
-    forbidden = forbidden_at(table, Forbids.of(spec, encoding), contexts)
+    check_levels(spec, encoding)
+    allowed = permitted_at(spec, table, cells)
     model, posterior = known
     draws = posterior.equal_draws(POLICY_DRAWS, jr.key(spec.seed))
-    allowed = None if forbidden is None else ~forbidden
     chosen = decide(model, policy_optimum(model.action_space), draws, contexts, allowed=allowed)
     compared = compare(model, draws, contexts, candidate_actions(model.action_space), chosen, allowed)
     words = action_words(spec, chosen.actions)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cobed.allowed import Allowed
 from cobed.decide.engine import decide
 from cobed.errors import ProblemError
 from cobed.inference.base import Posterior
@@ -46,25 +47,34 @@ class Policy:
         return pd.DataFrame(columns)
 
 
-def deploy(posterior: Posterior, where: Any, targets: Any = None) -> Policy:
+def deploy(posterior: Posterior, where: Any, targets: Any = None, *, allowed: Any = None) -> Policy:
     """The action of the largest posterior expected reward at each target, and how sure we are of it.
 
     `where` is the targets (T, C), or a `Problem`, which has its own; a posterior that `cobed.infer` made knows its model. For
-    other posteriors, and for other targets, give the problem or the model and then the targets.
+    other posteriors, and for other targets, give the problem or the model and then the targets. `allowed` (T, K) marks the named
+    actions that each of these targets may get; a problem knows it of its own.
     """
+    may = Allowed(targets=allowed)
     if isinstance(where, Problem):
+        if targets is not None and allowed is None and where.target_mask is not None:
+            raise ProblemError(
+                "The problem's targets may not get every action: pass allowed (T, K) for the other targets."
+            )
+        may = Allowed(targets=where.target_mask) if allowed is None else may
         targets = where.targets if targets is None else targets
-        problem = Problem(where.model, where.contexts, targets, optimum=where.optimum)
+        optimum = where.optimum if allowed is None else None
+        problem = Problem(where.model, where.contexts, targets, allowed=may, optimum=optimum)
     elif isinstance(where, AbstractModel) and targets is None:
         raise ProblemError("deploy(posterior, model) needs the targets to act in: pass targets of shape (T, C).")
     elif isinstance(where, AbstractModel):
-        problem = Problem(where, targets, targets)
+        problem = Problem(where, targets, targets, allowed=may)
     elif posterior.model is None:
         raise ProblemError("This posterior does not know its model: deploy(posterior, model, targets).")
     else:
-        problem = Problem(posterior.model, where, where)
-    model, targets = problem.model, np.asarray(problem.targets)
-    found = decide(model, problem.optimum, posterior.params, targets, weights=posterior.weights)
+        problem = Problem(posterior.model, where, where, allowed=may)
+    model, targets, mask = problem.model, np.asarray(problem.targets), problem.target_mask
+    mask = None if mask is None else np.asarray(mask)
+    found = decide(model, problem.optimum, posterior.params, targets, weights=posterior.weights, allowed=mask)
     return Policy(
         targets=targets,
         actions=found.actions,

@@ -9,7 +9,7 @@ from cobed.models.average import AverageReward
 from cobed.models.base import AbstractModel, has_best_action
 from cobed.optimum import AbstractOptimum, Best, Grid, choose_optimum
 from cobed.spaces import Box
-from cobed.types import Array, Float, Params, present
+from cobed.types import Array, Bool, Float, Params, present
 
 
 class HullReward(AbstractModel):
@@ -81,9 +81,15 @@ class Chooser(eqx.Module):
                 # Only a guard against a second mode outside the hull: no need to refine it.
                 self.optimum = Grid(num_points=48, num_refinements=0)
 
-    def __call__(self, params: Params, weights: Float[Array, " N"], context: Float[Array, " C"]) -> Best:
+    def __call__(
+        self,
+        params: Params,
+        weights: Float[Array, " N"],
+        context: Float[Array, " C"],
+        allowed: Bool[Array, " K"] | None = None,
+    ) -> Best:
         """max_a E_post[E[y | a, c, psi]] and the action that has it."""
-        value, action = self.optimum(self.average, (params, weights), context)
+        value, action = self.optimum(self.average, (params, weights), context, allowed)
         if self.hull is None:
             return value, action
         around = self.hull.surround((params, weights), context)

@@ -30,12 +30,17 @@ class AbstractBaseline(eqx.Module):
 
     @abc.abstractmethod
     def actions(self, key: Key[Array, ""], problem: Problem) -> Float[Array, "D A"]:
-        """The design itself."""
+        """The design itself, before what is not allowed is taken out."""
+
+    def allowed_actions(self, key: Key[Array, ""], problem: Problem) -> Float[Array, "D A"]:
+        """The allowed design nearest to it."""
+        actions = self.actions(key, problem)
+        return jnp.asarray(problem.feasible.nearest(actions), jnp.float32) if problem.feasible.binds else actions
 
     def __call__(self, problem: Problem, *, seed: Seed) -> DesignResult:
         """The design as `cobed.design` returns its own; the information is not measured."""
         started = time.perf_counter()
-        actions = np.asarray(self.actions(as_key(seed), problem))
+        actions = np.asarray(self.allowed_actions(as_key(seed), problem))
         return DesignResult(
             method=self.name,
             actions=actions,
@@ -52,14 +57,19 @@ class AbstractBaseline(eqx.Module):
 
 
 class RandomUniform(AbstractBaseline):
-    """Any action of the space, each as likely as the others (unbounded entries are standard normal)."""
+    """Any allowed action of the space, each as likely as the others (unbounded entries are standard normal)."""
 
     @property
     def name(self):
         return "Random"
 
     def actions(self, key, problem):
-        return jax.vmap(problem.model.action_space.sample)(jr.split(key, problem.num_contexts))
+        space, feasible = problem.model.action_space, problem.feasible
+        if feasible.binds and space.options is not None:
+            likes = np.asarray(jr.uniform(key, (problem.num_contexts, space.dim)), np.float64)
+            return jax.nn.one_hot(feasible.options(likes), space.dim)
+        actions = jax.vmap(space.sample)(jr.split(key, problem.num_contexts))
+        return feasible.drawn_back(actions) if feasible.binds else actions
 
 
 class RandomNormal(AbstractBaseline):
@@ -113,8 +123,9 @@ class UCB(AbstractBaseline):
             return AverageReward(problem.model, num_draws, self.alpha)
 
         # Whether the bound is linear in the action shows with few draws.
-        optimum = self.optimum or choose_optimum(hopes(4), problem.contexts)
-        check_optimum(optimum, hopes(4), problem.contexts)
+        units = problem.contexts, problem.feasible.mask
+        optimum = self.optimum or choose_optimum(hopes(4), *units)
+        check_optimum(optimum, hopes(4), *units)
         return _most_hopeful(key, problem, hopes(self.num_draws), optimum)
 
 
@@ -131,8 +142,9 @@ class Thompson(AbstractBaseline):
         return "Thompson"
 
     def actions(self, key, problem):
-        optimum = self.optimum or choose_optimum(problem.model, problem.contexts)
-        check_optimum(optimum, problem.model, problem.contexts)
+        units = problem.contexts, problem.feasible.mask
+        optimum = self.optimum or choose_optimum(problem.model, *units)
+        check_optimum(optimum, problem.model, *units)
         return _best_of_own_draw(key, problem, optimum)
 
 
@@ -140,15 +152,16 @@ class Thompson(AbstractBaseline):
 def _most_hopeful(key, problem: Problem, hopes: AverageReward, optimum: AbstractOptimum) -> Float[Array, "D A"]:
     params = hopes.sample_prior(key)
     # One context after another: a grid over thousands of draws is large.
-    return jax.lax.map(lambda context: optimum(hopes, params, context)[1], problem.contexts)
+    units = problem.contexts, problem.feasible.mask
+    return jax.lax.map(lambda unit: optimum(hopes, params, *unit)[1], units)
 
 
 @lean_jit
 def _best_of_own_draw(key, problem: Problem, optimum: AbstractOptimum) -> Float[Array, "D A"]:
-    def one(key, context):
-        return optimum(problem.model, problem.model.sample_prior(key), context)[1]
+    def one(key, unit):
+        return optimum(problem.model, problem.model.sample_prior(key), *unit)[1]
 
-    return jax.vmap(one)(jr.split(key, problem.num_contexts), problem.contexts)
+    return jax.vmap(one)(jr.split(key, problem.num_contexts), (problem.contexts, problem.feasible.mask))
 
 
 def _continuous_space(problem: Problem, name: str):

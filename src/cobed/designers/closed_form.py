@@ -13,7 +13,7 @@ from cobed.ascent import ascend
 from cobed.budget import Budget, make_optimiser
 from cobed.compilation import lean_jit, quick_jit
 from cobed.designers.baselines import RandomUniform, Thompson
-from cobed.designers.gains import ByTrial, Rule, exchange_together
+from cobed.designers.gains import ByTrial, exchange_together
 from cobed.designers.local_penalisation import LEVI, UCBLocalPenalisation, has_moments
 from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
@@ -22,10 +22,10 @@ from cobed.information import Estimate, estimate
 from cobed.models.gaussian import num_params
 from cobed.objectives import AbstractObjective, Trainable, by_second_moments, value_at
 from cobed.optimum import AbstractOptimum, check_optimum, is_linear_in_action
-from cobed.policies import CostLimit, FreeDesign
+from cobed.policies import FreeDesign
 from cobed.problem import Problem
 from cobed.spaces import Box, Discrete
-from cobed.types import Array, Float, Key
+from cobed.types import AnyArray, Array, Bool, Float, Key
 
 # So many starts, fewer where a design has many numbers: then each costs more, and matters less.
 CLOSED_FORM_STARTS, MANY_NUMBERS = 16, 500
@@ -42,17 +42,10 @@ MAX_EXCHANGES = 4096
 FEW_UNITS = 100
 
 
-def search(
-    run: Run,
-    objective: AbstractObjective,
-    num_starts: int | None,
-    rule: Rule | None = None,
-    limit: CostLimit | None = None,
-) -> Finish:
-    """The best design found from `num_starts`: by exchange where actions are named and few, else by the gradient.
+def search(run: Run, objective: AbstractObjective, num_starts: int | None) -> Finish:
+    """The best allowed design found from `num_starts`: by exchange where actions are named and few, else by the gradient.
 
-    Where the objective knows what every action of every unit would add, or tries it, units are exchanged together and obey
-    `rule` at every step; numbers obey `limit`.
+    Where the objective knows what every action of every unit would add, or tries it, units are exchanged together.
     """
     problem = run.problem
     start_key, search_key = jr.split(run.start_key)
@@ -62,22 +55,23 @@ def search(
         large = problem.num_contexts * problem.action_dim > MANY_NUMBERS
         num_starts = CLOSED_FORM_STARTS // 4 if large else CLOSED_FORM_STARTS
     first = initial_designs(start_key, problem, num_starts)
-    named, gains = isinstance(problem.model.action_space, Discrete), objective.with_gains()
-    if named and rule is not None and gains is None and can_exchange(problem):
-        # To try every action of every unit takes as long as a sweep, and a step under a rule changes less.
+    named, gains = problem.model.action_space.options is not None, objective.with_gains()
+    limited = problem.feasible.is_limited
+    if named and limited and gains is None and can_exchange(problem):
+        # To try every action of every unit takes as long as a sweep, and a step under limits changes less.
         first = np.asarray(first)[: max(1, round(KEPT * num_starts))]
-        found = exchange_together(run, ByTrial(objective, search_key), first, rule)
+        found = exchange_together(run, ByTrial(objective, search_key), first, problem.feasible)
     elif named and gains is not None:
-        found = exchange_together(run, gains, np.asarray(first), rule)
-        if rule is None and problem.num_contexts < FEW_UNITS:
+        found = exchange_together(run, gains, np.asarray(first), problem.feasible)
+        if not limited and problem.num_contexts < FEW_UNITS:
             # One of few units changes too much for its slope to tell: the best designs are exchanged unit by unit.
             order = np.argsort(-scores(rank_key, objective, [design for design, _ in found], run.budget))
             best = [found[i][0] for i in order[: max(1, round(KEPT * len(found)))]]
-            found = exchange(run, search_key, objective, jnp.stack(best))
+            found = exchange(run, search_key, objective, jnp.stack(best), problem.feasible.mask)
     elif can_exchange(problem):
-        found = exchange(run, search_key, objective, first)
+        found = exchange(run, search_key, objective, first, problem.feasible.mask)
     else:
-        found = _climb(run, search_key, objective, first, run.budget.closed_form_steps, limit)
+        found = _climb(run, search_key, objective, first, run.budget.closed_form_steps)
     designs, histories = zip(*found, strict=True)
     run.seconds_design += time.perf_counter() - started
     started = time.perf_counter()
@@ -94,7 +88,7 @@ def search(
     return Finish(best, score, records, [])
 
 
-def warm_start(run: Run, objective: AbstractObjective, limit: CostLimit | None = None) -> Float[Array, "D A"] | None:
+def warm_start(run: Run, objective: AbstractObjective) -> Float[Array, "D A"] | None:
     """Where an objective with a network begins: the best design by second moments of the same simulated experiments.
 
     None where there is none: the budget has no steps for it, actions are named, the objective does not simulate, or m* has no
@@ -116,7 +110,7 @@ def warm_start(run: Run, objective: AbstractObjective, limit: CostLimit | None =
         return None
     run.follow(moments)
     designs = initial_designs(start_key, problem, WARM_STARTS)
-    found = [design for design, _ in _climb(run, climb_key, moments, designs, num_steps, limit, "warm start, ")]
+    found = [design for design, _ in _climb(run, climb_key, moments, designs, num_steps, "warm start, ")]
     if run.interrupted:
         # Nothing is known yet about these designs in terms of the objective.
         raise KeyboardInterrupt
@@ -135,13 +129,13 @@ def initial_designs(key: Key[Array, ""], problem: Problem, num_designs: int) -> 
     few = problem.num_contexts * problem.action_dim <= MANY_NUMBERS
     apart = [LEVI(penalised=True), UCBLocalPenalisation()] if few and has_moments(problem) else []
     designers = itertools.chain(apart, sampled)
-    return jnp.stack([next(designers).actions(k, problem) for k in jr.split(key, num_designs)])
+    return jnp.stack([next(designers).allowed_actions(k, problem) for k in jr.split(key, num_designs)])
 
 
 def _optimum_of_units(problem: Problem) -> AbstractOptimum | None:
     """The way to the best action of a target, where it also finds that of a unit; None to choose another."""
     try:
-        check_optimum(problem.optimum, problem.model, problem.contexts)
+        check_optimum(problem.optimum, problem.model, problem.contexts, problem.feasible.mask)
     except ProblemError:
         return None
     return problem.optimum
@@ -153,7 +147,6 @@ def _climb(
     objective: AbstractObjective,
     designs: Float[Array, "S D A"],
     num_steps: int,
-    limit: CostLimit | None = None,
     stage: str = "",
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Gradient ascent from every design for a share of the steps, then from the best of them. Designs with histories."""
@@ -165,7 +158,7 @@ def _climb(
     if len(designs) == 1 or first == num_steps:
         rounds = [(num_steps, len(designs))]
     run.expect(sum(steps * num_kept for steps, num_kept in rounds))
-    climbs = [(FreeDesign.at(space, actions, limit), np.zeros(0, np.float32)) for actions in designs]
+    climbs = [(FreeDesign.at(problem, actions), np.zeros(0, np.float32)) for actions in designs]
     for number, (steps, num_kept) in enumerate(rounds):
         if len(climbs) > num_kept:
             ranks = scores(score_key, objective, [design.harden() for design, _ in climbs], budget)
@@ -196,9 +189,11 @@ def _climb(
     found = [(np.asarray(design.harden()), history) for design, history in climbs]
     if isinstance(space, Box) and space.bounded:
         corners = [(to_corners(space, actions), history) for actions, history in found]
-        if limit is not None:
-            # Drawn back to the limit these are no corners.
-            found += [(np.asarray(limit(jnp.asarray(actions))), history) for actions, history in corners]
+        if problem.feasible.binds:
+            # Drawn back to the limits these are no corners.
+            found += [
+                (np.asarray(problem.feasible.drawn_back(jnp.asarray(actions))), history) for actions, history in corners
+            ]
         else:
             found = corners if wants_corners(problem) else found + corners
     return found
@@ -220,9 +215,13 @@ def to_corners(space: Box, actions: np.ndarray) -> np.ndarray:
 
 
 def exchange(
-    run: Run, key: Key[Array, ""], objective: AbstractObjective, designs: Float[Array, "S D K"]
+    run: Run,
+    key: Key[Array, ""],
+    objective: AbstractObjective,
+    designs: Float[Array, "S D K"],
+    mask: Bool[AnyArray, "D K"] | None = None,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Give each unit in turn its best action, the others as they are, until nothing changes; all designs side by side.
+    """Give each unit in turn its best allowed action, the others as they are, until nothing changes; all designs side by side.
 
     The objective is estimated with the same draws throughout. Designs, each with its value after every sweep.
     """
@@ -233,7 +232,7 @@ def exchange(
     for sweep in range(1, MAX_SWEEPS + 1):
         started = time.perf_counter()
         try:
-            changed, values = jax.block_until_ready(_sweep(key, objective, designs))
+            changed, values = jax.block_until_ready(_sweep(key, objective, designs, mask))
         except KeyboardInterrupt:
             if sweep == 1:
                 raise
@@ -250,7 +249,7 @@ def exchange(
 
 
 @lean_jit
-def _sweep(key, objective: AbstractObjective, designs: Float[Array, "S D K"]):
+def _sweep(key, objective: AbstractObjective, designs: Float[Array, "S D K"], mask: Bool[AnyArray, "D K"] | None):
     num_units, num_actions = designs.shape[1:]
 
     def value(actions):
@@ -261,6 +260,7 @@ def _sweep(key, objective: AbstractObjective, designs: Float[Array, "S D K"]):
         candidates = jax.vmap(lambda row: actions.at[unit].set(row))(jnp.eye(num_actions))
         # One after the other, also below: batched, XLA was seen to hang on two cores (docs/decisions.md).
         values = jax.lax.map(value, candidates)
+        values = values if mask is None else jnp.where(mask[unit], values, -jnp.inf)
         now = jnp.argmax(actions[unit])
         # A tie keeps what there is, so that the exchange ends.
         winner = jnp.where(jnp.max(values) > values[now], jnp.argmax(values), now)

@@ -9,7 +9,6 @@ from cobed.budget import Budget, find_budget
 from cobed.critics import Joint, Separable
 from cobed.densities import Density
 from cobed.designers.closed_form import search
-from cobed.designers.gains import Rule
 from cobed.designers.result import DesignResult, fingerprint
 from cobed.designers.run import Finish, Run
 from cobed.designers.training import train
@@ -19,7 +18,6 @@ from cobed.identity import joined
 from cobed.information import looseness_warning
 from cobed.keys import Seed, as_key, plain_seed
 from cobed.objectives import About, AbstractObjective, Choice, Decisions
-from cobed.policies import CostLimit
 from cobed.problem import Problem
 from cobed.progress import Reporter
 
@@ -32,7 +30,6 @@ def design(
     objective: str | AbstractObjective = "auto",
     about: About = "max-values",
     network: Separable | Joint | Density | Decisions | None = None,
-    rule: Rule | CostLimit | None = None,
     progress: Reporter | None = None,
     checkpoint: str | Path | None = None,
 ) -> DesignResult:
@@ -46,9 +43,7 @@ def design(
     have had. Ctrl-C returns the best design so far. The reported score is measured on fresh draws at the hardened design,
     with a network settled there.
     `about="parameters"` asks for information on all of psi instead: the classical objective, which spends units on
-    actions that cannot be the best ones. `rule` is what the whole batch must satisfy: of named actions a
-    `designers.gains.Rule`, obeyed at every step where nothing is trained and from the end of each ascent on where a network
-    is; of numbers a `policies.CostLimit`, obeyed at every step.
+    actions that cannot be the best ones. What `problem` does not allow is never tried.
 
     >>> import cobed
     >>> from cobed.models import discrete
@@ -60,19 +55,15 @@ def design(
     key, asked = as_key(seed), find_budget(budget)
     budget = asked.resolved(problem)
     depends_on = fingerprint(
-        problem, seed=plain_seed(seed), budget=asked, objective=objective, about=about, network=network, rule=rule
+        problem, seed=plain_seed(seed), budget=asked, objective=objective, about=about, network=network
     )
     kept = Checkpoint(checkpoint, depends_on) if checkpoint else None
     run = Run(problem, budget, key, progress, kept)
     choice = run.choose(objective, about, network)
-    rule, limit = (None, rule) if isinstance(rule, CostLimit) else (rule, None)
-    finish, reason = _carry_out(run, choice, about, asked.num_starts, rule, limit)
+    finish, reason = _carry_out(run, choice, about, asked.num_starts)
     if objective == "auto" and network is None and choice.objective.name == "barber-agakov":
-        run, choice, finish, reason = _instead(run, choice, finish, reason, rule, limit)
+        run, choice, finish, reason = _instead(run, choice, finish, reason)
     actions = finish.best.actions
-    if rule is not None:
-        # Of the nearest allowed designs any will do; one found under the rule is its own nearest.
-        actions = np.eye(actions.shape[1], dtype=actions.dtype)[rule(actions)]
     return DesignResult(
         method=choice.method,
         actions=actions,
@@ -92,9 +83,7 @@ def design(
     )
 
 
-def _carry_out(
-    run: Run, choice: Choice, about: About, num_starts: int | None, rule: Rule | None, limit: CostLimit | None
-) -> tuple[Finish, str]:
+def _carry_out(run: Run, choice: Choice, about: About, num_starts: int | None) -> tuple[Finish, str]:
     """The search that suits the objective, and the reason for it."""
     closed_form = not choice.objective.trains
     if needs_exchange(run.problem, choice.objective, closed_form):
@@ -102,15 +91,13 @@ def _carry_out(
             f"{choice.reason} Outcomes have no gradient in the action to follow: {run.problem.gradient_gap} So the units "
             "exchanged actions by what moments of simulated outcomes say of every change."
         )
-        return search_without_gradient(run, choice.objective, about, rule, limit), reason
+        return search_without_gradient(run, choice.objective, about), reason
     if closed_form:
-        return search(run, choice.objective, num_starts, rule, limit), choice.reason
-    return train(run, choice.objective, rule, limit), choice.reason
+        return search(run, choice.objective, num_starts), choice.reason
+    return train(run, choice.objective), choice.reason
 
 
-def _instead(
-    run: Run, choice: Choice, finish: Finish, reason: str, rule: Rule | None, limit: CostLimit | None
-) -> tuple[Run, Choice, Finish, str]:
+def _instead(run: Run, choice: Choice, finish: Finish, reason: str) -> tuple[Run, Choice, Finish, str]:
     """The design by contrasts where a bound by a density is below zero, as its warning says; otherwise what there is."""
     if run.interrupted or looseness_warning(finish.score, choice.objective.name) is None:
         return run, choice, finish, reason
@@ -121,7 +108,7 @@ def _instead(
     other = run.anew("infonce-")
     try:
         by_contrasts = other.choose("infonce", "max-values", None)
-        found, _ = _carry_out(other, by_contrasts, "max-values", None, rule, limit)
+        found, _ = _carry_out(other, by_contrasts, "max-values", None)
     except BudgetError as error:
         return run, choice, finish, f"{reason} 'infonce', which needs no density, could not take its place: {error}"
     except KeyboardInterrupt:

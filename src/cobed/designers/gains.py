@@ -2,43 +2,32 @@
 
 The objective's slope says what each change would add. The most promising changes are made together and kept if the
 objective itself rose; otherwise half as many are tried. One evaluation a step whatever the number of units, where an
-exchange of one unit after another needs one for each action of each unit. A rule over the whole batch (counts, costs,
-forbidden actions) is obeyed at every step: it is the rule that picks, among the designs it allows, the one of the largest
-total gain.
+exchange of one unit after another needs one for each action of each unit. Every step is allowed: where there are limits over the
+whole batch (counts, costs), it goes to the allowed design of the largest total gain.
 """
 
 import time
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cobed.allowed import Feasible
 from cobed.compilation import lean_jit
 from cobed.designers.run import Run
 from cobed.errors import ProblemError
 from cobed.objectives import AbstractObjective, HasGains, value_at
-from cobed.types import Array, Float, Int, Key
+from cobed.types import AnyArray, Array, Bool, Float, Int, Key
 
 MAX_STEPS = 300
 # A rise below this share of the value is rounding in single precision.
 TOLERANCE = 1e-6
 
 
-class Rule(Protocol):
-    """What a whole batch of named actions must satisfy."""
-
-    def __call__(self, gains: np.ndarray, current: np.ndarray | None = None, num_changes: int = 0) -> np.ndarray:
-        """The allowed assignment (D,) of the largest total gain (D, K).
-
-        It differs from `current` in at most `num_changes` units; with None it may be any.
-        """
-        ...
-
-
 def exchange_together(
-    run: Run, objective: HasGains, designs: np.ndarray, rule: Rule | None = None
+    run: Run, objective: HasGains, designs: np.ndarray, feasible: Feasible
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Every design (S, D, K) climbed by its gains. Designs, each with its value after every step."""
     run.expect(len(designs))
@@ -47,7 +36,7 @@ def exchange_together(
     for number, design in enumerate(designs, start=1):
         started = time.perf_counter()
         try:
-            found.append(jax.block_until_ready(climb(objective, design, rule)))
+            found.append(jax.block_until_ready(climb(objective, design, feasible)))
         except KeyboardInterrupt:
             if not found:
                 raise
@@ -114,12 +103,13 @@ def advance(objective: HasGains, now: Climb, proposal: Int[Array, " D"]) -> Clim
     return Climb(design, value, gains, jnp.where(step < MAX_STEPS, size, 0), step, history)
 
 
-def climb_freely(objective: HasGains, design: Float[Array, "D K"]) -> Climb:
-    """To a design that no change by gains improves, each unit free to get any action. For compiled code."""
+def climb_freely(objective: HasGains, design: Float[Array, "D K"], mask: Bool[AnyArray, "D K"] | None = None) -> Climb:
+    """To a design that no change by gains improves, each unit free to get any action of its mask. For compiled code."""
 
     def step(now: Climb) -> Climb:
-        current, best = jnp.argmax(now.design, axis=1), jnp.argmax(now.gains, axis=1)
-        rise = jnp.max(now.gains, axis=1) - jnp.sum(now.gains * now.design, axis=1)
+        gains = now.gains if mask is None else jnp.where(mask, now.gains, -jnp.inf)
+        current, best = jnp.argmax(now.design, axis=1), jnp.argmax(gains, axis=1)
+        rise = jnp.max(gains, axis=1) - jnp.sum(now.gains * now.design, axis=1)
         # The units with the largest rise, at most `size` of them.
         rank = jnp.argsort(jnp.argsort(-rise))
         return advance(objective, now, jnp.where((rise > 0) & (rank < now.size), best, current))
@@ -130,15 +120,14 @@ def climb_freely(objective: HasGains, design: Float[Array, "D K"]) -> Climb:
 _climb_freely, _begin, _advance = lean_jit(climb_freely), lean_jit(begin), lean_jit(advance)
 
 
-def climb(objective: HasGains, design: np.ndarray, rule: Rule | None = None) -> Climb:
-    """From a design (D, K), made to obey the rule, to one that no change by gains improves."""
-    if rule is None:
-        return _climb_freely(objective, jnp.asarray(design, jnp.float32))
-    # The nearest allowed design: what it has counts 1, all else 0.
-    allowed = np.eye(design.shape[1], dtype=np.float32)[rule(np.asarray(design))]
-    now = _begin(objective, jnp.asarray(allowed))
+def climb(objective: HasGains, design: np.ndarray, feasible: Feasible) -> Climb:
+    """From the allowed design nearest to `design` (D, K) to one that no allowed change by gains improves."""
+    allowed = jnp.asarray(feasible.nearest(design), jnp.float32)
+    if not feasible.is_limited:
+        return _climb_freely(objective, allowed, feasible.mask)
+    now = _begin(objective, allowed)
     while now.size > 0:
         current = np.argmax(np.asarray(now.design), axis=1)
-        proposal = rule(np.asarray(now.gains, np.float64), current, int(now.size))
+        proposal = feasible.options(np.asarray(now.gains, np.float64), current, int(now.size))
         now = _advance(objective, now, jnp.asarray(proposal))
     return now

@@ -8,32 +8,32 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from cobed.allowed import Feasible
 from cobed.ascent import ascend
 from cobed.bounds import is_saturated
 from cobed.budget import make_optimiser
 from cobed.compilation import quick_jit
 from cobed.designers.closed_form import to_corners, wants_corners, warm_start
-from cobed.designers.gains import Rule
 from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
 from cobed.information import Estimate, evaluate_objective, saturation_warning, settle
 from cobed.objectives import AbstractObjective, Trainable
-from cobed.policies import CostLimit, FreeDesign
+from cobed.policies import FreeDesign
 from cobed.types import Array, Float, Key, PyTree
 
 # A saturated bound is measured again with more contrasts, up to so many.
 MAX_CONTRASTS = 16_384
 
 
-def train(run: Run, objective: AbstractObjective, rule: Rule | None = None, limit: CostLimit | None = None) -> Finish:
+def train(run: Run, objective: AbstractObjective) -> Finish:
     """Every start of the budget, one after the other.
 
-    Numbers obey `limit` at every step. Named actions are taken back to an assignment that `rule` allows after every chunk of
+    Every step is allowed but for limits over named actions: these are taken back to an allowed assignment after every chunk of
     steps, and so end in one.
     """
-    budget, space = run.budget, run.problem.model.action_space
+    budget = run.budget
     num_starts = budget.num_starts or 1
-    warm = warm_start(run, objective, limit)
+    warm = warm_start(run, objective)
     # Work in units of one training step at the design's batch size.
     work = num_starts * (budget.num_steps + (budget.settle_steps if num_starts > 1 else 0))
     run.expect(work + budget.settle_steps * budget.settle_batch_size / budget.batch_size)
@@ -43,11 +43,11 @@ def train(run: Run, objective: AbstractObjective, rule: Rule | None = None, limi
     for index in range(num_starts):
         begin = warm if index == 0 else None
         design = (
-            FreeDesign.initial(_start_keys(run, index)[0], space, run.problem.num_contexts, limit)
+            FreeDesign.initial(_start_keys(run, index)[0], run.problem)
             if begin is None
-            else FreeDesign.at(space, begin, limit)
+            else FreeDesign.at(run.problem, begin)
         )
-        found = _start(run, objective, judge, index, design, rule, begin is not None, bool(starts))
+        found = _start(run, objective, judge, index, design, begin is not None, bool(starts))
         if found is not None:
             starts.append(found[0])
             networks.append(found[1])
@@ -74,7 +74,6 @@ def _start(
     judge: AbstractObjective,
     index: int,
     design: FreeDesign,
-    rule: Rule | None,
     warm: bool,
     any_before: bool,
 ) -> tuple[StartRecord, PyTree] | None:
@@ -83,7 +82,8 @@ def _start(
     _, network_key, train_key, settle_key = _start_keys(run, index)
     name = f"start {index + 1} of {num_starts}"
     trainable = Trainable(design, _untrained(network_key, objective))
-    obey = None if rule is None else partial(_obey, rule)
+    feasible = run.problem.feasible
+    obey = partial(_obey, feasible) if feasible.is_limited and feasible.space.options is not None else None
     started = time.perf_counter()
     try:
         trained = ascend(
@@ -118,7 +118,7 @@ def _start(
                 run, objective, jr.fold_in(settle_key, 0), f"{name}: again", actions, network, f"start{index}-again",
                 budget.batch_size, budget.num_steps,
             )  # fmt: skip
-    if design.limit is None and wants_corners(run.problem):
+    if not feasible.binds and wants_corners(run.problem):
         actions = jnp.asarray(to_corners(run.problem.model.action_space, np.asarray(actions)))  # pyright: ignore[reportArgumentType]
     if not run.interrupted and num_starts > 1:
         # Small batches are enough to rank the starts.
@@ -129,11 +129,11 @@ def _start(
     return StartRecord(trained.history + np.float32(objective.offset[0]), np.asarray(actions), score), network
 
 
-def _obey(rule: Rule, trainable: Trainable) -> Trainable:
+def _obey(feasible: Feasible, trainable: Trainable) -> Trainable:
     """With the allowed assignment of the largest total of logits: units that must change exchange their two logits."""
     assert isinstance(trainable.design, FreeDesign)
     raw = np.array(trainable.design.raw)
-    units, wanted, allowed = np.arange(len(raw)), np.argmax(raw, axis=1), rule(raw.astype(np.float64))
+    units, wanted, allowed = np.arange(len(raw)), np.argmax(raw, axis=1), feasible.options(raw.astype(np.float64))
     raw[units, wanted], raw[units, allowed] = raw[units, allowed], raw[units, wanted]
     return eqx.tree_at(lambda t: t.design.raw, trainable, jnp.asarray(raw))
 

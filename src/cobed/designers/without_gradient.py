@@ -9,13 +9,12 @@ import numpy as np
 
 from cobed.compilation import lean_jit
 from cobed.designers.closed_form import FEW_UNITS, can_exchange, exchange, initial_designs, measure
-from cobed.designers.gains import Rule, exchange_together
+from cobed.designers.gains import exchange_together
 from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
 from cobed.designers.training import measure_at
 from cobed.information import Estimate
 from cobed.objectives import About, AbstractObjective, MomentValue
-from cobed.policies import CostLimit
 from cobed.problem import Problem
 from cobed.spaces import AbstractSpace
 from cobed.types import Array, Float, Key
@@ -25,7 +24,6 @@ NUM_STARTS = 8
 FIRST_VALUES, MORE_VALUES = {1: 21, 2: 49}, 64
 STEPS = (0.05, 0.015)
 MAX_DIRECTIONS = 16
-MAX_PRICE = 1e12
 # Above so many pairs of unit and candidate, units are not exchanged one by one.
 MAX_PAIRS = 512
 
@@ -41,9 +39,7 @@ def needs_exchange(problem: Problem, objective: AbstractObjective, closed_form: 
     return isinstance(objective, MomentValue) or not can_exchange(problem)
 
 
-def search_without_gradient(
-    run: Run, objective: AbstractObjective, about: About, rule: Rule | None, limit: CostLimit | None
-) -> Finish:
+def search_without_gradient(run: Run, objective: AbstractObjective, about: About) -> Finish:
     """The best design by moments; the objective that was asked for says what it is worth."""
     problem, space = run.problem, run.problem.model.action_space
     by_moments = MomentValue(problem, about)
@@ -58,7 +54,7 @@ def search_without_gradient(
             if number == 0
             else _around(key, space, designs[0], reach)
         )
-        records = _one_round(run, key, by_moments, candidates, designs, rule, limit)
+        records = _one_round(run, key, by_moments, candidates, designs)
         designs = jnp.asarray(max(records, key=lambda record: record.score.value).actions)[None]
         if run.interrupted:
             break
@@ -77,67 +73,31 @@ def _one_round(
     objective: MomentValue,
     candidates: Float[Array, "D J A"],
     designs: Float[Array, "S D A"],
-    rule: Rule | None,
-    limit: CostLimit | None,
 ) -> list[StartRecord]:
     """Exchanges among the candidates, from those nearest to each of the designs."""
-    if limit is not None:
-        candidates = jnp.concatenate([candidates, limit.cheapest_of(candidates[:, :1])], axis=1)
-        rule = WithinLimit(limit, candidates)
+    feasible = run.problem.feasible
+    if feasible.space.options is None:
+        if feasible.anchor is not None:
+            # So that some choice is within the limits.
+            candidates = jnp.concatenate([candidates, jnp.asarray(feasible.anchor)[:, None]], axis=1)
+        candidates = jax.vmap(feasible.with_fixed, in_axes=1, out_axes=1)(candidates)
+        feasible = feasible.among(candidates)
     value = _moments(key, objective, candidates)
     away = jnp.sum((candidates[None] - designs[:, :, None]) ** 2, axis=3)
     shares = jax.nn.one_hot(jnp.argmin(away, axis=2), candidates.shape[1])
-    found = exchange_together(run, value, np.asarray(shares), rule)
+    found = exchange_together(run, value, np.asarray(shares), feasible)
     few = len(candidates) < FEW_UNITS and candidates[..., 0].size <= MAX_PAIRS
-    if rule is None and few and not run.interrupted:
+    if not feasible.is_limited and few and not run.interrupted:
         # One of few units changes too much for its slope to tell.
         best = sorted(found, key=lambda pair: -pair[1][-1])[: max(1, len(found) // 4)]
-        found = exchange(run, key, value, jnp.stack([design for design, _ in best]))
+        found = exchange(run, key, value, jnp.stack([design for design, _ in best]), feasible.mask)
     records = []
     for design, history in found:
         actions = candidates[jnp.arange(len(candidates)), np.argmax(design, axis=1)]
-        # Rounding apart, the limit holds already.
-        actions = actions if limit is None else limit(actions)
+        # Rounding apart, the limits hold already.
+        actions = run.problem.feasible.drawn_back(actions) if run.problem.feasible.anchor is not None else actions
         records.append(StartRecord(history, np.asarray(actions), Estimate(float(history[-1]), 0.0, value.unit)))
     return records
-
-
-class WithinLimit:
-    """A limit of costs as a rule about candidates: a price of costs is raised until the batch is within the limit."""
-
-    def __init__(self, limit: CostLimit, candidates: Float[Array, "D J A"]):
-        self.costs = np.asarray(jnp.sum(limit.costs[:, None] * candidates, axis=2), np.float64)
-        self.most = float(limit.most) + 1e-5 * np.abs(self.costs).max()
-
-    def __call__(self, gains: np.ndarray, current: np.ndarray | None = None, num_changes: int = 0) -> np.ndarray:
-        """See `Rule`."""
-        low, high = 0.0, 1.0
-        units = np.arange(len(gains))
-
-        def at(price: float) -> np.ndarray:
-            worth = gains - price * self.costs
-            best = np.argmax(worth, axis=1)
-            if current is None:
-                return best
-            rise = worth[units, best] - worth[units, current]
-            chosen = current.copy()
-            changed = [unit for unit in np.argsort(-rise)[:num_changes] if rise[unit] > 0]
-            chosen[changed] = best[changed]
-            return chosen
-
-        def allowed(chosen: np.ndarray) -> bool:
-            return self.costs[units, chosen].sum() <= self.most
-
-        if allowed(at(0.0)):
-            return at(0.0)
-        # At a high price every unit has its cheapest candidate, or moves toward it.
-        while not allowed(at(high)) and high < MAX_PRICE:
-            high *= 4
-        for _ in range(40):
-            price = (low + high) / 2
-            low, high = (low, price) if allowed(at(price)) else (price, high)
-        chosen = at(high)
-        return chosen if current is None or allowed(chosen) else current
 
 
 @lean_jit

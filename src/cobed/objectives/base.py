@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from cobed.budget import Budget
 from cobed.policies import FreeDesign
-from cobed.problem import Problem
+from cobed.problem import Problem, choices_at
 from cobed.types import Array, Bool, Float, Key, Params, PyTree
 
 
@@ -112,7 +112,7 @@ def largest(values: Float[Array, "... K"]) -> Float[Array, "..."]:
 
 
 def action_rewards(problem: Problem, psi: Params) -> Float[Array, "T K"]:
-    """The mean reward of every discrete action at every target in one world."""
-    rows = jnp.asarray(problem.model.action_space.enumerate_discrete())
-    at = jax.vmap(jax.vmap(problem.model.mean_reward, in_axes=(None, None, 0)), in_axes=(None, 0, None))
-    return at(psi, problem.targets, rows)
+    """The mean reward of every discrete action that a target chooses among, in one world."""
+    choices = choices_at(problem.places, jnp.asarray(problem.model.action_space.enumerate_discrete()))
+    at = jax.vmap(jax.vmap(problem.model.mean_reward, in_axes=(None, None, 0)), in_axes=(None, 0, 0))
+    return at(psi, problem.targets, choices)

@@ -82,6 +82,11 @@ class AbstractSpace(eqx.Module):
     def continuous(self) -> tuple[int, ...]:
         """Positions of the continuous entries in the action vector."""
 
+    @property
+    def options(self) -> tuple[str, ...] | None:
+        """The names, where an action is one of some names and nothing else; None elsewhere."""
+        return None
+
     @abc.abstractmethod
     def search_bounds(self) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
         """Finite bounds of the continuous entries, to search between."""

@@ -48,6 +48,10 @@ class Discrete(AbstractSpace):
     def continuous(self) -> tuple[int, ...]:
         return ()
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        return self.names
+
     def sample(self, key):
         return jax.nn.one_hot(jr.randint(key, (), 0, self.dim), self.dim)
 

@@ -67,7 +67,7 @@ class ValueKind(AbstractKind):
                 return MomentValue(problem)
         simulation, _ = make_simulation(simulation_key, problem, task.budget, task.about)
         hopes = AverageReward(problem.model, NOW_DRAWS)
-        optimum = choose_optimum(AverageReward(problem.model, 4), problem.targets)
+        optimum = choose_optimum(AverageReward(problem.model, 4), *problem.places)
         return DecisionValue(simulation, _value_now(now_key, problem, hopes, optimum), task.network or Decisions())
 
 
@@ -83,11 +83,11 @@ def matrix_value(key: Key[Array, ""], problem: Problem, temperature: Temperature
     predictor = Predictor.of(key, problem.model)
     if predictor is None:
         return None
-    return PredictorValue.build(key, problem.model, problem.contexts, problem.targets, predictor, temperature)
+    return PredictorValue.build(key, problem.model, problem.contexts, problem.places, predictor, temperature)
 
 
 @lean_jit
 def _value_now(key, problem: Problem, hopes: AverageReward, optimum: AbstractOptimum) -> Float[Array, ""]:
     """What the best decisions without an experiment earn."""
     params = hopes.sample_prior(key)
-    return jnp.mean(jax.lax.map(lambda target: optimum(hopes, params, target)[0], problem.targets))
+    return jnp.mean(jax.lax.map(lambda place: optimum(hopes, params, *place)[0], problem.places))

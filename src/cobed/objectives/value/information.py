@@ -18,7 +18,8 @@ from cobed.objectives.base import AbstractObjective, largest
 from cobed.objectives.value.gaussian import normal_points
 from cobed.outcomes import AbstractLaw
 from cobed.policies import Temperature
-from cobed.types import Array, Float, Key, present
+from cobed.problem import choices_at
+from cobed.types import Array, Bool, Float, Key, present
 
 NUM_POINTS = 256
 # So many targets stand for all: the value is an average over them.
@@ -88,21 +89,23 @@ class PredictorValue(AbstractObjective):
         key: Key[Array, ""],
         model: AbstractModel,
         contexts: Float[Array, "D C"],
-        targets: Float[Array, "T C"],
+        places: tuple[Float[Array, "T C"], Bool[Array, "T K"] | None],
         predictor: Predictor,
         temperature: Temperature,
     ) -> "PredictorValue":
-        """Of experiments on `contexts` for decisions at `targets`. Also inside compiled code."""
+        """Of experiments on `contexts` for decisions at `places`: targets, and what each may get. Also in compiled code."""
         space = model.action_space
-        if len(targets) > MAX_TARGETS:
-            targets = targets[jr.choice(key, len(targets), (MAX_TARGETS,), replace=False)]
+        if len(places[0]) > MAX_TARGETS:
+            some = jr.choice(key, len(places[0]), (MAX_TARGETS,), replace=False)
+            places = jax.tree.map(lambda rows: rows[some], places)
         num_numbers = len(space.continuous)
         choices = jnp.asarray(space.grid(GRID.get(num_numbers, 3**num_numbers)))
-        rows, means, _ = predictor.whitened(_features(model, targets, choices))
+        rows, means, _ = predictor.whitened(_features(model, places[0], choices_at(places, choices)))
         if space.continuous:
             points = normal_points(NUM_POINTS, rows.shape[-1])
             return cls(predictor, None, None, rows, means, jnp.asarray(points), temperature, (model, contexts))
-        units, unit_means, variances = predictor.whitened(_features(model, contexts, choices))
+        every = jnp.broadcast_to(choices, (len(contexts), *choices.shape))
+        units, unit_means, variances = predictor.whitened(_features(model, contexts, every))
         weights = predictor.information(unit_means, variances)
         points = jnp.asarray(normal_points(NUM_POINTS, len(choices)))
         # Without the model nothing but arrays is left: rounds of one shape share one compiled program.
@@ -166,9 +169,9 @@ class PredictorValue(AbstractObjective):
 
 @eqx.filter_jit
 def _features(
-    model: AbstractModel, contexts: Float[Array, "N C"], actions: Float[Array, "K A"]
+    model: AbstractModel, contexts: Float[Array, "N C"], actions: Float[Array, "N K A"]
 ) -> Float[Array, "N K P"]:
-    return jax.vmap(jax.vmap(present(model.linear_form()).features, (None, 0)), (0, None))(contexts, actions)
+    return jax.vmap(jax.vmap(present(model.linear_form()).features, (None, 0)))(contexts, actions)
 
 
 def _rounding(scale: Float[Array, "..."] | float) -> Float[Array, "..."] | float:

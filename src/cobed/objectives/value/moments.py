@@ -21,7 +21,7 @@ from cobed.objectives.value.gaussian import normal_points
 from cobed.objectives.value.information import GRID, NUM_POINTS, Predictor, PredictorValue
 from cobed.outcomes import NORMAL
 from cobed.policies import Temperature
-from cobed.problem import Problem
+from cobed.problem import Problem, choices_at
 from cobed.types import Array, Float, Key, Params
 
 NUM_DRAWS = 2048
@@ -69,13 +69,16 @@ class MomentValue(AbstractObjective):
 
     def of_candidates(self, key: Key[Array, ""], candidates: Float[Array, "D J A"]) -> PredictorValue:
         """The value of every design that gives each unit one of its `candidates`."""
-        model, contexts, targets = self.problem.model, self.problem.contexts, self.problem.targets
+        model, contexts, places = self.problem.model, self.problem.contexts, self.problem.places
         prior_key, target_key, noise_key = jr.split(key, 3)
         params = jax.vmap(model.sample_prior)(jr.split(prior_key, NUM_DRAWS))
-        if len(targets) > MAX_TARGETS:
-            targets = targets[jr.choice(target_key, len(targets), (MAX_TARGETS,), replace=False)]
+        if len(places[0]) > MAX_TARGETS:
+            seen = jr.choice(target_key, len(places[0]), (MAX_TARGETS,), replace=False)
+            places = jax.tree.map(lambda rows: rows[seen], places)
         decisions = jnp.asarray(model.action_space.grid(GRID.get(len(model.action_space.continuous), MAX_COMPONENTS)))
-        rows = jax.lax.map(lambda target: self._rewards(params, target, decisions), targets)  # (T, N, K)
+        rows = jax.lax.map(
+            lambda at: self._rewards(params, *at), (places[0], choices_at(places, decisions))
+        )  # (T, N, K)
         some = jnp.linspace(0, len(contexts) - 1, min(len(contexts), MAX_UNITS)).round().astype(int)
         near = jax.lax.map(lambda unit: self._rewards(params, contexts[unit], candidates[unit]), some)
         components = _components([_flat(params)] if self.about == "parameters" else [_columns(rows), _columns(near)])

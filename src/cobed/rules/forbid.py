@@ -1,0 +1,68 @@
+"""Options that units and targets with some values of a context column must not get."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from cobed.rules.base import AbstractRule, known_actions
+
+Name = Annotated[str, Field(min_length=1)]
+
+
+class ForbidSpec(BaseModel):
+    """[[constraints.forbid]]: an option that some units must not get."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    action: Name = Field(description="The option.", examples=['"<second>"'])
+    column: Name = Field(
+        description="A context column whose values have names: a categorical or binary one.", examples=['"segment"']
+    )
+    values: tuple[Name, ...] = Field(
+        description="Units with these values do not get the option.", min_length=1, examples=['["..."]']
+    )
+
+
+Entries = tuple[ForbidSpec, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Forbid(AbstractRule):
+    """Options by context column and values; they hold in deployment too."""
+
+    name = "forbid"
+    describes = "Options that some units must not get."
+    value_type = Entries
+
+    entries: Entries
+    columns: Mapping[str, Any]  # the kinds of the context columns, which know their values
+
+    @classmethod
+    def parse(cls, value, spec):
+        for entry in value:
+            _check(entry, spec)
+        return cls(value, spec.context)
+
+    def forbidden(self, cells, options):
+        found = np.zeros((len(next(iter(cells.values()))), len(options)), bool)
+        for entry in self.entries:
+            marked = self.columns[entry.column].holds(cells[entry.column], entry.values)
+            found[:, list(options).index(entry.action)] |= marked
+        return found
+
+
+def _check(entry: ForbidSpec, spec: Any) -> None:
+    column = spec.context.get(entry.column)
+    known_actions({entry.action: None}, Forbid.name, spec)
+    if column is None or not column.has_names:
+        allowed = [name for name, column in spec.context.items() if column.has_names]
+        raise ValueError(
+            f"constraints.forbid names the column {entry.column!r}; allowed are context columns whose values have names: "
+            f"{', '.join(allowed) or 'there is none'}"
+        )
+    problem = column.problem_of_values(entry.column, entry.values)
+    if problem is not None:
+        raise ValueError(f"constraints.forbid {problem}")
