@@ -1,0 +1,57 @@
+"""An outcome law that another package brings: waiting times, exponential with the mean exp(eta)."""
+
+from __future__ import annotations
+
+import math
+
+from cobed.lazy import jnp, jr
+from cobed.outcomes import AbstractLaw, register
+
+# exp(15) is three million: longer waits are a prior far too wide, and would overflow.
+MAX_LOG_MEAN = 15.0
+
+
+class Exponential(AbstractLaw):
+    name = "exponential"
+    describes = "waiting times"
+    predictor_words = "logarithms of waiting times"
+    allowed = "Allowed: numbers from 0 up, because the likelihood is exponential."
+    default_typical = 1.0
+
+    def mean(self, eta):
+        return jnp.exp(jnp.minimum(eta, MAX_LOG_MEAN))
+
+    def variance(self, eta, scale):
+        return self.mean(eta) ** 2
+
+    def sample(self, key, eta, scale):
+        return self.mean(eta) * jr.exponential(key, jnp.shape(eta))
+
+    def log_density(self, outcome, eta, scale):
+        eta = jnp.minimum(eta, MAX_LOG_MEAN)
+        return -eta - outcome * jnp.exp(-eta)
+
+    def link(self, mean):
+        return math.log(mean)
+
+    def slope(self, mean):
+        return mean
+
+    def expected(self, mean, variance):
+        return self.mean(mean + variance / 2)
+
+    def information(self, mean, variance, scale):
+        # d log p / d eta = y exp(-eta) - 1, whose variance is 1 whatever eta is.
+        return jnp.ones_like(mean)
+
+    def refuses(self, values):
+        return values < 0
+
+    def suits(self, values):
+        return not self.refuses(values).any()
+
+    def problem_of_typical(self, value):
+        return None if value > 0 else f"typical is a time above 0 for exponential outcomes, got {value:g}"
+
+
+register(Exponential())
