@@ -18,9 +18,10 @@ from cobed.allowed import Allowed, Feasible
 from cobed.budget import Budget, find_budget
 from cobed.campaign.encoding import Encoding
 from cobed.campaign.process import PROCESS_DRAWS, build_process, learn_process
-from cobed.campaign.spec import CampaignSpec
+from cobed.campaign.spec import CampaignSpec, DesignSpec
 from cobed.data import Data
 from cobed.designers.cobed import design
+from cobed.designers.known import DESIGNERS
 from cobed.designers.result import DesignResult
 from cobed.errors import CampaignError, ProblemError, SpecError
 from cobed.inference import Conjugate, infer
@@ -102,11 +103,11 @@ def learn(spec: CampaignSpec, model: AbstractModel, data: Data | None) -> tuple[
     """The model and what is known about its psi. A Gaussian process holds the outcomes itself."""
     if (process := model.process()) is not None and data is not None:
         return learn_process(spec, process, data)
-    return model, posterior_of(model, data, spec.seed)
+    return model, posterior_of(model, data, spec.seed, spec.model.inference)
 
 
-def posterior_of(model: AbstractModel, data: Data | None, seed: int) -> Posterior:
-    """What is known about psi after these outcomes; the prior where there are none."""
+def posterior_of(model: AbstractModel, data: Data | None, seed: int, method: str = "auto") -> Posterior:
+    """What is known about psi after these outcomes, by a sampler of this name; the prior where there are none."""
     key = jr.key(seed)
     if data is None:
         # Functions are large; nothing is designed from these draws of them.
@@ -114,9 +115,9 @@ def posterior_of(model: AbstractModel, data: Data | None, seed: int) -> Posterio
         draws = jax.vmap(model.sample_prior)(jr.split(key, num_draws))
         return Posterior(draws, jnp.zeros(num_draws), "prior", reason="no outcome has come back yet.")
     exact = Conjugate(DESIGN_DRAWS)
-    if exact.unfit(model, data) is None:
+    if method == "auto" and exact.unfit(model, data) is None:
         return dataclasses.replace(infer(model, data, exact, seed=key), reason="the posterior is known in closed form.")
-    return infer(model, data, seed=key)
+    return infer(model, data, method, seed=key)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,18 +153,25 @@ def design_batch(
     # Before any outcome the model's own prior has endless draws, and a process holds the outcomes itself.
     own = posterior.method == "prior" or model.process() is not None
     problem = batch.problem(model if own else model.given(posterior))
+    if spec.design.designer != DesignSpec().designer:
+        return DESIGNERS.named(spec.design.designer)(problem, seed=seed)
     budget = find_budget(budget or spec.design.budget)
     if budget.num_starts is None and problem.num_contexts >= MANY_UNITS:
         budget = budget.replace(num_starts=1)
-    value = None
-    if problem.feasible.is_limited and spec.action.options is not None and spec.design.about == "max-values":
+    value, asked = None, spec.design.objective
+    if (
+        asked == "auto"
+        and problem.feasible.is_limited
+        and spec.action.options is not None
+        and spec.design.about == "max-values"
+    ):
         # An objective that knows gains keeps limits easily, also where `auto` would take another way to the same value.
         value = matrix_value(jr.key(seed), problem, jax.tree.map(jnp.asarray, budget.temperature))
     result = design(
         problem,
         seed=seed,
         budget=budget,
-        objective=value or "auto",
+        objective=value or asked,
         about=spec.design.about,
         progress=progress,
     )

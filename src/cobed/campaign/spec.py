@@ -196,6 +196,10 @@ class ModelSpec(_Section):
         description="gp: how far expected outcomes may be from typical, one standard deviation. By default spread.",
         examples=["1.0"],
     )
+    inference: Name = Field(
+        "auto",
+        description="How outcomes teach: auto, or a sampler by its name, such as laplace or nuts. gp: always exact.",
+    )
     fit: Annotated[bool, Field(strict=True)] = Field(
         False, description="gp: take the lengths, deviation and noise that make the outcomes so far likeliest."
     )
@@ -214,6 +218,13 @@ class DesignSpec(_Section):
     """[design]: how a round is designed."""
 
     budget: Literal["smoke", "quick", "paper"] = Field("quick", description="smoke (to try), quick, or paper (hours).")
+    designer: Name = Field(
+        "CO-BED",
+        description="Who chooses the actions: CO-BED, or a simpler designer by its name, such as Random or Thompson.",
+    )
+    objective: Name = Field(
+        "auto", description="What CO-BED climbs: auto, or an objective by its name, such as value or infonce."
+    )
     about: Literal["max-values", "parameters"] = Field(
         "max-values", description="max-values: what the best action earns (CO-BED). parameters: all coefficients."
     )
