@@ -18,7 +18,7 @@ from cobed.allowed import Allowed, Feasible
 from cobed.budget import Budget, find_budget
 from cobed.campaign.encoding import Encoding
 from cobed.campaign.process import PROCESS_DRAWS, build_process, learn_process
-from cobed.campaign.spec import CampaignSpec, DesignSpec
+from cobed.campaign.spec import DEFAULT_DESIGNER, CampaignSpec
 from cobed.data import Data
 from cobed.designers.cobed import design
 from cobed.designers.known import DESIGNERS
@@ -153,7 +153,7 @@ def design_batch(
     # Before any outcome the model's own prior has endless draws, and a process holds the outcomes itself.
     own = posterior.method == "prior" or model.process() is not None
     problem = batch.problem(model if own else model.given(posterior))
-    if spec.design.designer != DesignSpec().designer:
+    if spec.design.designer != DEFAULT_DESIGNER:
         return DESIGNERS.named(spec.design.designer)(problem, seed=seed)
     budget = find_budget(budget or spec.design.budget)
     if budget.num_starts is None and problem.num_contexts >= MANY_UNITS:

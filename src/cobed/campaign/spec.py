@@ -214,12 +214,15 @@ class ModelSpec(_Section):
         return value
 
 
+DEFAULT_DESIGNER = "CO-BED"
+
+
 class DesignSpec(_Section):
     """[design]: how a round is designed."""
 
     budget: Literal["smoke", "quick", "paper"] = Field("quick", description="smoke (to try), quick, or paper (hours).")
     designer: Name = Field(
-        "CO-BED",
+        DEFAULT_DESIGNER,
         description="Who chooses the actions: CO-BED, or a simpler designer by its name, such as Random or Thompson.",
     )
     objective: Name = Field(
