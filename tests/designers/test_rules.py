@@ -115,6 +115,13 @@ def test_named_actions_obey_a_rule_whatever_the_objective(at_most_one, objective
     assert all(start.actions[:, 0].sum() <= 1 for start in result.starts)
 
 
+def test_under_a_limit_the_value_knows_what_every_allowed_change_adds(at_most_one, make_linear_problem):
+    free, under = (choose_objective(jr.key(0), problem, BUDGET) for problem in (make_linear_problem(4), at_most_one))
+    assert "every allowed change would add" in under.reason
+    assert under.objective.with_gains() is not None
+    assert free.objective.with_gains() is None
+
+
 def test_units_that_must_change_exchange_their_two_logits(at_most_one):
     raw = jnp.array([[3.0, 1.0], [2.0, 1.5], [0.0, 1.0], [4.0, 3.5]])
     design = FreeDesign(at_most_one.model.action_space, raw)

@@ -29,7 +29,6 @@ from cobed.inference.base import Posterior
 from cobed.models.base import AbstractModel
 from cobed.models.glm import LinearFeatures, linear_model
 from cobed.models.numpyro import from_numpyro
-from cobed.objectives import matrix_value
 from cobed.optimum import AbstractOptimum, Enumeration, Grid
 from cobed.problem import Problem
 from cobed.progress import Reporter
@@ -158,29 +157,8 @@ def design_batch(
     budget = find_budget(budget or spec.design.budget)
     if budget.num_starts is None and problem.num_contexts >= MANY_UNITS:
         budget = budget.replace(num_starts=1)
-    value, asked = None, spec.design.objective
-    if (
-        asked == "auto"
-        and problem.feasible.is_limited
-        and spec.action.options is not None
-        and spec.design.about == "max-values"
-    ):
-        # An objective that knows gains keeps limits easily, also where `auto` would take another way to the same value.
-        value = matrix_value(jr.key(seed), problem, jax.tree.map(jnp.asarray, budget.temperature))
-    result = design(
-        problem,
-        seed=seed,
-        budget=budget,
-        objective=value or asked,
-        about=spec.design.about,
-        progress=progress,
-    )
-    if value is None:
-        return result
-    reason = (
-        "The value follows from the information matrix, which says at once what every change that is allowed would add."
-    )
-    return dataclasses.replace(result, reason=reason)
+    about, objective = spec.design.about, spec.design.objective
+    return design(problem, seed=seed, budget=budget, objective=objective, about=about, progress=progress)
 
 
 def policy_optimum(space: AbstractSpace) -> AbstractOptimum:

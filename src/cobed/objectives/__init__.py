@@ -30,7 +30,6 @@ from cobed.objectives.value import (
     Predictor,
     PredictorValue,
     ValueKind,
-    matrix_value,
 )
 
 for _kind in (ValueKind(), BarberAgakovKind(), LinearGaussianKind(), InfoNCEKind()):
@@ -62,7 +61,6 @@ __all__ = [
     "choose_objective",
     "draw_max_values",
     "make_simulation",
-    "matrix_value",
     "outcome_scale",
     "register",
     "value_at",

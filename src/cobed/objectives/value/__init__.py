@@ -19,9 +19,8 @@ from cobed.objectives.value.gaussian import ExperimentValue
 from cobed.objectives.value.information import Predictor, PredictorValue
 from cobed.objectives.value.moments import MomentValue
 from cobed.optimum import AbstractOptimum, choose_optimum
-from cobed.policies import Temperature
 from cobed.problem import Problem
-from cobed.types import Array, Float, Key
+from cobed.types import Array, Float, present
 
 # Draws of the prior behind the best decisions without an experiment.
 NOW_DRAWS = 4096
@@ -39,6 +38,10 @@ class ValueKind(AbstractKind):
     def applies(self, problem: Problem, about: About) -> str | None:
         """The evidence for this is in docs/objectives.md."""
         model, contexts = problem.model, problem.contexts
+        if keeps_limits(problem):
+            return (
+                "The value follows from the information matrix, which says at once what every allowed change would add."
+            )
         if has_posterior_mean(model, contexts):
             return "Rewards and outcomes are jointly Gaussian, so the value of the experiment is known exactly."
         if model.gaussian_noise() is not None and is_affine(model, contexts):
@@ -56,9 +59,10 @@ class ValueKind(AbstractKind):
         problem, (belief_key, simulation_key, now_key) = task.problem, jr.split(task.key, 3)
         if task.network is None:
             if uses_information_matrix(problem):
-                value = matrix_value(belief_key, problem, task.temperature)
-                if value is not None:
-                    return value
+                predictor = present(Predictor.of(belief_key, problem.model))
+                return PredictorValue.build(
+                    belief_key, problem.model, problem.contexts, problem.places, predictor, task.temperature
+                )
             own = has_posterior_mean(problem.model, problem.contexts)
             update = None if own else find_update(belief_key, problem.model, problem.contexts)
             if own or update is not None:
@@ -72,18 +76,17 @@ class ValueKind(AbstractKind):
 
 
 def uses_information_matrix(problem: Problem) -> bool:
-    """Whether the value is taken from the information matrix: binary outcomes and counts; many units of named actions."""
+    """Whether the value is taken from the information matrix: binary outcomes and counts; named actions of many units, or
+    under limits."""
     form = problem.model.linear_form()
     large = problem.num_contexts >= MANY_UNITS and not problem.model.action_space.continuous
-    return form is not None and (large or not form.law.gaussian)
+    return form is not None and (large or not form.law.gaussian or keeps_limits(problem))
 
 
-def matrix_value(key: Key[Array, ""], problem: Problem, temperature: Temperature) -> PredictorValue | None:
-    """The value from the information matrix, which knows gains; None where the model has no linear predictor."""
-    predictor = Predictor.of(key, problem.model)
-    if predictor is None:
-        return None
-    return PredictorValue.build(key, problem.model, problem.contexts, problem.places, predictor, temperature)
+def keeps_limits(problem: Problem) -> bool:
+    """Whether limits over named actions are kept by the gains of a linear predictor."""
+    named = not problem.model.action_space.continuous
+    return problem.feasible.is_limited and named and problem.model.linear_form() is not None
 
 
 @lean_jit
