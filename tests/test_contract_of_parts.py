@@ -1,7 +1,7 @@
 """Every registered objective, sampler and designer keeps the contract of its kind, on problems that all of them share.
 
-Outcome laws have theirs in tests/outcomes/test_laws.py, kinds of columns in tests/campaign/test_columns.py, experiments in
-tests/reproduce/test_study.py.
+Outcome laws have theirs in tests/outcomes/test_laws.py, kinds of columns in tests/campaign/test_columns.py, rules in
+tests/rules/test_kinds.py, experiments in tests/reproduce/test_study.py.
 """
 
 import jax
@@ -73,7 +73,8 @@ def test_designs_are_valid_repeatable_and_refused_with_a_sentence(name, problems
         served += 1
         assert result.method == name
         problem.check_actions(result.actions)
-        assert len(result.labels) == problem.num_contexts
+        assert len(result.labels) == len(result.to_frame()) == problem.num_contexts
+        assert result.information is None
         np.testing.assert_array_equal(designer(problem, seed=1).actions, result.actions)
     assert served
 

@@ -35,16 +35,6 @@ def test_names_are_the_papers(designer, name):
     assert designer.name == name
 
 
-@pytest.mark.parametrize("designer", [RandomUniform(), UCB(1.0), Thompson()], ids=lambda d: d.name)
-def test_a_seed_decides_the_design_and_the_result_is_complete(designer, discrete_problem):
-    first, second = (designer(discrete_problem, seed=3) for _ in range(2))
-    assert np.array_equal(first.actions, second.actions)
-    assert first.information is None
-    assert first.method == designer.name
-    assert len(first.to_frame()) == 10
-    discrete_problem.check_actions(first.actions)
-
-
 def test_optimism_prefers_the_less_certain_of_two_tied_actions(discrete_problem):
     """Actions 1 and 2 have the same prior mean; 1 has twice the standard deviation."""
     for alpha in (1.0, 2.0):
