@@ -14,13 +14,13 @@ import cobed
 from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.decide import mean_rewards
-from cobed.designers.gains import climb_freely
 from cobed.inference import Laplace
 from cobed.inference.base import systematic
 from cobed.metrics import Score
 from cobed.models.glm import GeneralisedLinear
 from cobed.objectives import Predictor, PredictorValue
 from cobed.policies import Temperature
+from cobed.search import climb_freely
 
 METHODS = ("CO-BED", "Random", "Thompson", "UCB_1")
 SAMPLER = Laplace(1024)

@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import jax.random as jr
 
 import cobed
-from cobed import ascent
 from cobed.budget import make_optimiser
 from cobed.models import continuous
 from cobed.objectives import InfoNCE, Trainable, make_simulation
 from cobed.policies import FreeDesign
+from cobed.search import ascent
 
 NUM_TURNS = 9
 
@@ -55,7 +55,7 @@ def ratio(name: str, batch_size: int, spec: cobed.Separable, problem: cobed.Prob
     budget = cobed.Budget(batch_size=batch_size, optimiser=optimiser_name).resolved(problem)
     objective = InfoNCE(make_simulation(jr.key(0), problem, budget)[0], spec)
     critic = objective.initial_network(jr.key(1))
-    design = FreeDesign.initial(jr.key(2), problem.model.action_space, problem.num_contexts)
+    design = FreeDesign.initial(jr.key(2), problem.feasible)
     trainable = Trainable(design, critic)
     optimiser = make_optimiser(budget, 10_000)
     state = ascent.AscentState(trainable, optimiser.init(eqx.filter(trainable, eqx.is_inexact_array)), jnp.array(0))

@@ -33,7 +33,7 @@ ROOMS = [
     ["critics", "densities", "bounds", "entropy"],
     # What is climbed, how long, and what the end is worth: docs/decisions.md.
     ["objectives", "budget"],
-    ["ascent"],
+    ["search"],
     ["information"],
     ["inference"],
     ["designers"],

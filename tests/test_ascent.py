@@ -6,9 +6,9 @@ import numpy as np
 import optax
 import pytest
 
-from cobed import ascent
-from cobed.ascent import CHUNK_STEPS, Checkpoint, ascend
 from cobed.errors import AscentError, StorageError
+from cobed.search import ascent
+from cobed.search.ascent import CHUNK_STEPS, Checkpoint, Stage, ascend
 
 NUM_STEPS = 2 * CHUNK_STEPS + 7
 
@@ -26,7 +26,7 @@ def start():
 
 
 def climb(objective=noisy_bowl, num_steps=NUM_STEPS, **options):
-    return ascend(jr.key(0), objective, start(), OPTIMISER, num_steps, **options)
+    return ascend(jr.key(0), objective, start(), OPTIMISER, num_steps, Stage(**options))
 
 
 class Killed(Exception):

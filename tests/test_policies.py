@@ -9,6 +9,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
+from cobed.allowed import Allowed, Feasible
 from cobed.budget import BUDGETS
 from cobed.errors import BudgetError
 from cobed.policies import FreeDesign, Temperature
@@ -75,7 +76,9 @@ quick_jit = functools.partial(
 
 @pytest.fixture(scope="module")
 def design():
-    return quick_jit(lambda key: FreeDesign.initial(key, SPACE, NUM_UNITS))(jr.key(0, impl="unsafe_rbg"))
+    return quick_jit(lambda key: FreeDesign.initial(key, Feasible.build(SPACE, NUM_UNITS, Allowed())))(
+        jr.key(0, impl="unsafe_rbg")
+    )
 
 
 @pytest.fixture(scope="module")

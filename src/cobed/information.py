@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from cobed.ascent import AscentResult, Checkpoint, ChunkReport, ascend
 from cobed.bounds import is_saturated, prior_contrastive
 from cobed.budget import Budget, find_budget, make_optimiser
 from cobed.compilation import lean_jit
@@ -16,6 +15,7 @@ from cobed.errors import BudgetError, ModelError
 from cobed.keys import Seed, as_key, key_came_first
 from cobed.objectives import AbstractObjective, FixedDesign, InfoNCE, Trainable, make_simulation
 from cobed.problem import Problem
+from cobed.search import AscentResult, ChunkReport, Stage, ascend
 from cobed.types import Array, Float, Key, PyTree, present
 
 # So many contrasts are weighed against all experiments at once.
@@ -41,27 +41,14 @@ def settle(
     network: PyTree,
     budget: Budget,
     num_steps: int,
-    batch_size: int,
-    *,
-    name: str = "settle",
-    on_chunk: ChunkReport | None = None,
-    checkpoint: Checkpoint | None = None,
+    stage: Stage = Stage("settle"),  # noqa: B008
 ) -> tuple[PyTree, AscentResult | None]:
-    """Train the network for one fixed design, on batches of `batch_size`."""
+    """Train the network for one fixed design."""
     if num_steps == 0 or network is None:
         return network, None
     optimiser = make_optimiser(budget, num_steps)
     trainable = Trainable(FixedDesign(actions), network)
-    result = ascend(
-        key,
-        objective.resized(batch_size),
-        trainable,
-        optimiser,
-        num_steps,
-        name=name,
-        on_chunk=on_chunk,
-        checkpoint=checkpoint,
-    )
+    result = ascend(key, objective, trainable, optimiser, num_steps, stage)
     return result.trainable.network, result
 
 
@@ -145,7 +132,8 @@ def measure_information(
         (train_key, budget.num_steps, budget.batch_size),
         (settle_key, budget.settle_steps, budget.settle_batch_size),
     ):
-        network, _ = settle(stage_key, objective, actions, network, budget, num_steps, batch_size, on_chunk=on_chunk)
+        sized, stage = objective.resized(batch_size), Stage("settle", on_chunk)
+        network, _ = settle(stage_key, sized, actions, network, budget, num_steps, stage)
     return evaluate_objective(evaluation_key, measurement.evaluation, actions, network, budget)
 
 

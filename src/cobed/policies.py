@@ -7,7 +7,6 @@ import jax.random as jr
 
 from cobed.allowed import Feasible
 from cobed.errors import BudgetError
-from cobed.problem import Problem
 from cobed.spaces import AbstractSpace
 from cobed.types import Array, Bool, Float, Key
 
@@ -48,15 +47,14 @@ class FreeDesign(eqx.Module):
     feasible: Feasible | None = None
 
     @classmethod
-    def initial(cls, key: Key[Array, ""], problem: Problem) -> "FreeDesign":
-        raw = jax.vmap(problem.model.action_space.initial_raw)(jr.split(key, problem.num_contexts))
-        return cls(problem.model.action_space, raw, _binding(problem))
+    def initial(cls, key: Key[Array, ""], feasible: Feasible) -> "FreeDesign":
+        raw = jax.vmap(feasible.space.initial_raw)(jr.split(key, len(feasible.fixed)))
+        return cls(feasible.space, raw, _binding(feasible))
 
     @classmethod
-    def at(cls, problem: Problem, actions: Float[Array, "D A"]) -> "FreeDesign":
+    def at(cls, feasible: Feasible, actions: Float[Array, "D A"]) -> "FreeDesign":
         """The design that plays these actions."""
-        space = problem.model.action_space
-        return cls(space, jax.vmap(space.to_raw)(actions), _binding(problem))
+        return cls(feasible.space, jax.vmap(feasible.space.to_raw)(actions), _binding(feasible))
 
     def sample(self, key: Key[Array, ""], temperature: Float[Array, ""], hard: Bool[Array, ""]) -> Float[Array, "D A"]:
         """Differentiable actions of all units. One draw of Gumbel noise a call: the batch of worlds shares it."""
@@ -79,6 +77,6 @@ class FreeDesign(eqx.Module):
         return self.feasible.drawn_back(actions)
 
 
-def _binding(problem: Problem) -> Feasible | None:
+def _binding(feasible: Feasible) -> Feasible | None:
     """What the design must obey, as arrays of JAX: they are part of what an ascent moves."""
-    return jax.tree.map(jnp.asarray, problem.feasible) if problem.feasible.binds else None
+    return jax.tree.map(jnp.asarray, feasible) if feasible.binds else None

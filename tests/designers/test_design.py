@@ -11,10 +11,10 @@ import numpyro.distributions as dist
 import pytest
 
 import cobed
-from cobed import ascent
 from cobed.designers.result import DesignResult
 from cobed.errors import BudgetError, StorageError
 from cobed.models.linear import linear_information
+from cobed.search import ascent
 
 # Adam compiles faster than Muon.
 TINY = cobed.Budget(

@@ -10,11 +10,11 @@ import pytest
 
 import cobed
 from cobed.allowed import Allowed, Feasible
-from cobed.designers.gains import climb
 from cobed.models.gaussian import find_update
 from cobed.models.glm import GeneralisedLinear, LinearFeatures, linear_gaussian
 from cobed.objectives import ExperimentValue, FixedDesign, Predictor, PredictorValue, Trainable, choose_objective
 from cobed.policies import Temperature
+from cobed.search.together import climb
 
 NAMES = ["a", "b", "c"]
 FEATURES = LinearFeatures(cobed.Discrete(NAMES), 2)

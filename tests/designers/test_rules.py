@@ -9,14 +9,13 @@ import pytest
 
 import cobed
 from cobed.allowed import Feasible
-from cobed.ascent import ascend
 from cobed.designers import training
-from cobed.designers.closed_form import scores
 from cobed.designers.training import _obey
 from cobed.errors import ProblemError
 from cobed.models.linear import linear_information
 from cobed.objectives import Trainable, choose_objective
 from cobed.policies import FreeDesign
+from cobed.search import ascend, scores
 
 SPACE = cobed.Box([0.0, -1.0], [2.0, 3.0])
 COSTS = np.array([[1.0, -2.0], [1.0, 0.0], [0.0, 0.0]])

@@ -1,5 +1,6 @@
 """Every objective against closed forms: linear-Gaussian information, the value of an experiment, and each other."""
 
+import importlib
 import itertools
 
 import jax
@@ -48,7 +49,7 @@ def nats_problem(num_coefficients=20, noise=0.05):
 def measured(problem, actions, name, num_steps=0):
     objective = choose_objective(jr.key(0), problem, BUDGET, name).objective
     network = objective.initial_network(jr.key(1))
-    network, _ = settle(jr.key(2), objective, jnp.asarray(actions), network, BUDGET, num_steps, 1_024)
+    network, _ = settle(jr.key(2), objective.resized(1_024), jnp.asarray(actions), network, BUDGET, num_steps)
     return evaluate_objective(jr.key(3), objective, jnp.asarray(actions), network, BUDGET)
 
 
@@ -167,7 +168,7 @@ def test_a_network_that_decides_earns_less_than_the_exact_value_and_nearly_as_mu
     actions = np.eye(2, dtype=np.float32)[[0, 1, 0, 1, 1, 0]]
     objective = choose_objective(jr.key(0), problem, BUDGET, "value", network=cobed.Decisions(hidden=(64,))).objective
     network = objective.initial_network(jr.key(1))
-    network, _ = settle(jr.key(2), objective, jnp.asarray(actions), network, BUDGET, 300, 1_024)
+    network, _ = settle(jr.key(2), objective.resized(1_024), jnp.asarray(actions), network, BUDGET, 300)
     found = evaluate_objective(
         jr.key(3), objective, jnp.asarray(actions), network, BUDGET.replace(num_evaluation_batches=64)
     )
@@ -259,9 +260,8 @@ def test_every_objective_makes_a_valid_design_that_its_seed_decides(name, contin
 
 
 def test_an_interrupted_exchange_keeps_the_best_design_so_far(monkeypatch):
-    from cobed.designers import closed_form
-
-    problem, sweep, calls = two_offers(), closed_form._sweep, []
+    module = importlib.import_module("cobed.search.exchange")
+    problem, sweep, calls = two_offers(), module._sweep, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -269,7 +269,7 @@ def test_an_interrupted_exchange_keeps_the_best_design_so_far(monkeypatch):
             raise KeyboardInterrupt
         return sweep(*arguments)
 
-    monkeypatch.setattr(closed_form, "_sweep", interrupted)
+    monkeypatch.setattr(module, "_sweep", interrupted)
     result = cobed.design(problem, seed=0, budget=BUDGET.replace(num_starts=2))
     assert result.interrupted
     assert result.stop_reason == "Interrupted after 1 sweeps of exchange."

@@ -2,40 +2,29 @@
 
 import itertools
 import time
-from typing import Any
 
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from cobed.ascent import ascend
-from cobed.budget import Budget, make_optimiser
-from cobed.compilation import lean_jit, quick_jit
 from cobed.designers.baselines import RandomUniform, Thompson
-from cobed.designers.gains import ByTrial, exchange_together
 from cobed.designers.local_penalisation import LEVI, UCBLocalPenalisation, has_moments
 from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
 from cobed.errors import NoDensityError, ProblemError
 from cobed.information import Estimate, estimate
 from cobed.models.gaussian import num_params
-from cobed.objectives import AbstractObjective, Trainable, by_second_moments, value_at
+from cobed.objectives import AbstractObjective, by_second_moments
 from cobed.optimum import AbstractOptimum, check_optimum, is_linear_in_action
-from cobed.policies import FreeDesign
 from cobed.problem import Problem
-from cobed.spaces import Box, Discrete
-from cobed.types import AnyArray, Array, Bool, Float, Key
+from cobed.search import Found, by_gradient, exchange, exchange_together, scores
+from cobed.search.gradient import KEPT
+from cobed.types import Array, Float, Key
 
 # So many starts, fewer where a design has many numbers: then each costs more, and matters less.
 CLOSED_FORM_STARTS, MANY_NUMBERS = 16, 500
-# Of all starts, this share goes on after this share of the steps.
-KEPT = 0.25
-FIRST_SHARE = 0.25
 # Starts of the short climb that finds where an objective with a network begins.
 WARM_STARTS = 4
-# Sweeps of the exchange before it is stopped; it mostly ends by itself after three or four.
-MAX_SWEEPS = 30
 # Above so many pairs of unit and action a sweep takes too long.
 MAX_EXCHANGES = 4096
 # Below so many units, designs made by gains are exchanged unit by unit at the end.
@@ -59,19 +48,18 @@ def search(run: Run, objective: AbstractObjective, num_starts: int | None) -> Fi
     limited = problem.feasible.is_limited
     if named and limited and gains is None and can_exchange(problem):
         # To try every action of every unit takes as long as a sweep, and a step under limits changes less.
-        first = np.asarray(first)[: max(1, round(KEPT * num_starts))]
-        found = exchange_together(run, ByTrial(objective, search_key), first, problem.feasible)
+        found = run.climb(exchange_together, search_key, objective, first[: max(1, round(KEPT * num_starts))])
     elif named and gains is not None:
-        found = exchange_together(run, gains, np.asarray(first), problem.feasible)
+        found = run.climb(exchange_together, search_key, objective, first)
         if not limited and problem.num_contexts < FEW_UNITS:
             # One of few units changes too much for its slope to tell: the best designs are exchanged unit by unit.
             order = np.argsort(-scores(rank_key, objective, [design for design, _ in found], run.budget))
-            best = [found[i][0] for i in order[: max(1, round(KEPT * len(found)))]]
-            found = exchange(run, search_key, objective, jnp.stack(best), problem.feasible.mask)
+            best = [found[i].actions for i in order[: max(1, round(KEPT * len(found)))]]
+            found = run.climb(exchange, search_key, objective, jnp.stack(best))
     elif can_exchange(problem):
-        found = exchange(run, search_key, objective, first, problem.feasible.mask)
+        found = run.climb(exchange, search_key, objective, first)
     else:
-        found = _climb(run, search_key, objective, first, run.budget.closed_form_steps)
+        found = _with_corners(problem, run.climb(by_gradient, search_key, objective, first))
     designs, histories = zip(*found, strict=True)
     run.seconds_design += time.perf_counter() - started
     started = time.perf_counter()
@@ -108,14 +96,18 @@ def warm_start(run: Run, objective: AbstractObjective) -> Float[Array, "D A"] | 
         moments = None
     if moments is None:
         return None
-    run.follow(moments)
+    run.session.follow(moments)
     designs = initial_designs(start_key, problem, WARM_STARTS)
-    found = [design for design, _ in _climb(run, climb_key, moments, designs, num_steps, "warm start, ")]
-    if run.interrupted:
+    short = run.budget.replace(closed_form_steps=num_steps)
+    run.session.prefix = "warm start, "
+    climbed = by_gradient(run.session, climb_key, moments, designs, problem.feasible, short)
+    run.session.prefix = ""
+    found = [design for design, _ in _with_corners(problem, climbed)]
+    if run.session.interrupted:
         # Nothing is known yet about these designs in terms of the objective.
         raise KeyboardInterrupt
     ranks = scores(moment_key, moments, found, run.budget)
-    run.follow(objective)
+    run.session.follow(objective)
     run.seconds_design += time.perf_counter() - started
     return jnp.asarray(found[int(np.argmax(ranks))])
 
@@ -141,62 +133,16 @@ def _optimum_of_units(problem: Problem) -> AbstractOptimum | None:
     return problem.optimum
 
 
-def _climb(
-    run: Run,
-    key: Key[Array, ""],
-    objective: AbstractObjective,
-    designs: Float[Array, "S D A"],
-    num_steps: int,
-    stage: str = "",
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Gradient ascent from every design for a share of the steps, then from the best of them. Designs with histories."""
-    problem, budget = run.problem, run.budget
-    space = problem.model.action_space
-    score_key, *keys = jr.split(key, 3)
-    first = max(1, round(FIRST_SHARE * num_steps))
-    rounds = [(first, len(designs)), (num_steps - first, max(1, round(KEPT * len(designs))))]
-    if len(designs) == 1 or first == num_steps:
-        rounds = [(num_steps, len(designs))]
-    run.expect(sum(steps * num_kept for steps, num_kept in rounds))
-    climbs = [(FreeDesign.at(problem, actions), np.zeros(0, np.float32)) for actions in designs]
-    for number, (steps, num_kept) in enumerate(rounds):
-        if len(climbs) > num_kept:
-            ranks = scores(score_key, objective, [design.harden() for design, _ in climbs], budget)
-            climbs = [climbs[i] for i in np.argsort(-ranks)[:num_kept]]
-        for index, (design, history) in enumerate(climbs):
-            try:
-                result = ascend(
-                    keys[number],
-                    objective,
-                    Trainable(design, None),
-                    make_optimiser(budget, steps),
-                    steps,
-                    name=f"round{number}-start{index}",
-                    on_chunk=run.report(f"{stage}start {index + 1} of {num_kept}: design", steps),
-                    checkpoint=run.checkpoint,
-                )
-            except KeyboardInterrupt:
-                if number == index == 0:
-                    raise
-                run.interrupt(f"Interrupted in start {index + 1} of {num_kept}; the others are kept as they were.")
-                break
-            climbs[index] = result.trainable.design, np.concatenate([history, result.history])
-            run.stop_reason, run.interrupted = result.stop_reason, result.interrupted
-            if run.interrupted:
-                break
-        if run.interrupted:
-            break
-    found = [(np.asarray(design.harden()), history) for design, history in climbs]
-    if isinstance(space, Box) and space.bounded:
-        corners = [(to_corners(space, actions), history) for actions, history in found]
-        if problem.feasible.binds:
-            # Drawn back to the limits these are no corners.
-            found += [
-                (np.asarray(problem.feasible.drawn_back(jnp.asarray(actions))), history) for actions, history in corners
-            ]
-        else:
-            found = corners if wants_corners(problem) else found + corners
-    return found
+def _with_corners(problem: Problem, found: list[Found]) -> list[Found]:
+    """The designs, and those at the nearer bound of every number; these alone where they are the best to try."""
+    bounds, feasible = problem.model.action_space.bounds(), problem.feasible
+    if bounds is None:
+        return found
+    corners = [(to_corners(bounds, actions), history) for actions, history in found]
+    if feasible.binds:
+        # Drawn back to the limits these are no corners.
+        return found + [Found(np.asarray(feasible.drawn_back(jnp.asarray(a))), history) for a, history in corners]
+    return [*([] if wants_corners(problem) else found), *(Found(*pair) for pair in corners)]
 
 
 def wants_corners(problem: Problem) -> bool:
@@ -204,84 +150,14 @@ def wants_corners(problem: Problem) -> bool:
 
     An ascent only comes near them. Moments see no difference between a corner and a point within, but sharper posteriors do.
     """
-    space = problem.model.action_space
-    return isinstance(space, Box) and space.bounded and is_linear_in_action(problem.model, problem.contexts)
+    bounded = problem.model.action_space.bounds() is not None
+    return bounded and is_linear_in_action(problem.model, problem.contexts)
 
 
-def to_corners(space: Box, actions: np.ndarray) -> np.ndarray:
+def to_corners(bounds: tuple[np.ndarray, np.ndarray], actions: np.ndarray) -> np.ndarray:
     """The nearer bound of every number."""
-    low, high = np.asarray(space.low, np.float32), np.asarray(space.high, np.float32)
+    low, high = (np.asarray(bound, np.float32) for bound in bounds)
     return np.where(actions > (low + high) / 2, high, low)
-
-
-def exchange(
-    run: Run,
-    key: Key[Array, ""],
-    objective: AbstractObjective,
-    designs: Float[Array, "S D K"],
-    mask: Bool[AnyArray, "D K"] | None = None,
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Give each unit in turn its best allowed action, the others as they are, until nothing changes; all designs side by side.
-
-    The objective is estimated with the same draws throughout. Designs, each with its value after every sweep.
-    """
-    history: list[np.ndarray] = []
-    run.expect(MAX_SWEEPS)
-    report = run.report("exchange", MAX_SWEEPS)
-    run.stop_reason = f"Stopped after {MAX_SWEEPS} sweeps of exchange."
-    for sweep in range(1, MAX_SWEEPS + 1):
-        started = time.perf_counter()
-        try:
-            changed, values = jax.block_until_ready(_sweep(key, objective, designs, mask))
-        except KeyboardInterrupt:
-            if sweep == 1:
-                raise
-            run.interrupt(f"Interrupted after {sweep - 1} sweeps of exchange.")
-            break
-        history.append(np.asarray(values))
-        settled = bool(jnp.all(changed == designs))
-        designs = changed
-        report(sweep, float(history[-1].max()), time.perf_counter() - started, sweep == 1)
-        if settled:
-            run.stop_reason = f"No change of one action is better, after {sweep} sweeps."
-            break
-    return list(zip(np.asarray(designs), np.stack(history, axis=1), strict=True))
-
-
-@lean_jit
-def _sweep(key, objective: AbstractObjective, designs: Float[Array, "S D K"], mask: Bool[AnyArray, "D K"] | None):
-    num_units, num_actions = designs.shape[1:]
-
-    def value(actions):
-        return value_at(objective, actions, key)
-
-    def visit(unit, carry):
-        actions, _ = carry
-        candidates = jax.vmap(lambda row: actions.at[unit].set(row))(jnp.eye(num_actions))
-        # One after the other, also below: batched, XLA was seen to hang on two cores (docs/decisions.md).
-        values = jax.lax.map(value, candidates)
-        values = values if mask is None else jnp.where(mask[unit], values, -jnp.inf)
-        now = jnp.argmax(actions[unit])
-        # A tie keeps what there is, so that the exchange ends.
-        winner = jnp.where(jnp.max(values) > values[now], jnp.argmax(values), now)
-        return candidates[winner], values[winner]
-
-    def one(actions):
-        return jax.lax.fori_loop(0, num_units, visit, (actions, jnp.zeros(())))
-
-    return jax.lax.map(one, designs)
-
-
-def scores(key: Key[Array, ""], objective: AbstractObjective, designs: Any, budget: Budget) -> np.ndarray:
-    """The objective of each hardened design (S, D, A), on the same fresh draws."""
-    large = objective.resized(budget.settle_batch_size)
-    return np.array([float(_score(key, large, jnp.asarray(actions))) for actions in designs])
-
-
-# Compiled once for one design: rankings of any number of designs and the final measurement are few calls of it.
-@quick_jit
-def _score(key: Key[Array, ""], objective: AbstractObjective, actions: Float[Array, "D A"]) -> Float[Array, ""]:
-    return value_at(objective, actions, key)
 
 
 def measure(run: Run, objective: AbstractObjective, actions: np.ndarray) -> Estimate:
@@ -294,4 +170,4 @@ def measure(run: Run, objective: AbstractObjective, actions: np.ndarray) -> Esti
 def can_exchange(problem: Problem) -> bool:
     """Whether designs are searched by exchange: named actions, and few enough values to compute."""
     space = problem.model.action_space
-    return isinstance(space, Discrete) and problem.num_contexts * space.dim <= MAX_EXCHANGES
+    return space.options is not None and problem.num_contexts * space.dim <= MAX_EXCHANGES

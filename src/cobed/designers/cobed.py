@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 
-from cobed.ascent import Checkpoint
 from cobed.budget import Budget, find_budget
 from cobed.critics import Joint, Separable
 from cobed.densities import Density
@@ -20,6 +19,7 @@ from cobed.keys import Seed, as_key, plain_seed
 from cobed.objectives import About, AbstractObjective, Choice, Decisions
 from cobed.problem import Problem
 from cobed.progress import Reporter
+from cobed.search import Checkpoint, Session
 
 
 def design(
@@ -58,7 +58,7 @@ def design(
         problem, seed=plain_seed(seed), budget=asked, objective=objective, about=about, network=network
     )
     kept = Checkpoint(checkpoint, depends_on) if checkpoint else None
-    run = Run(problem, budget, key, progress, kept)
+    run = Run(problem, budget, key, Session(progress, kept))
     choice = run.choose(objective, about, network)
     finish, reason = _carry_out(run, choice, about, asked.num_starts)
     if objective == "auto" and network is None and choice.objective.name == "barber-agakov":
@@ -71,14 +71,14 @@ def design(
         contexts=np.asarray(problem.contexts),
         score=finish.score,
         starts=finish.starts,
-        stop_reason=run.stop_reason,
+        stop_reason=run.session.stop_reason,
         seed=plain_seed(seed),
         seconds_design=run.seconds_design,
         seconds_evaluation=run.seconds_evaluation,
         warnings=[*finish.warnings, *filter(None, [looseness_warning(finish.score, choice.objective.name)])],
         settings={"budget": _plain(budget), "objective": choice.objective.name, "network": repr(network)},
         fingerprint=joined(depends_on),
-        interrupted=run.interrupted,
+        interrupted=run.session.interrupted,
         reason=reason,
     )
 
@@ -99,7 +99,7 @@ def _carry_out(run: Run, choice: Choice, about: About, num_starts: int | None) -
 
 def _instead(run: Run, choice: Choice, finish: Finish, reason: str) -> tuple[Run, Choice, Finish, str]:
     """The design by contrasts where a bound by a density is below zero, as its warning says; otherwise what there is."""
-    if run.interrupted or looseness_warning(finish.score, choice.objective.name) is None:
+    if run.session.interrupted or looseness_warning(finish.score, choice.objective.name) is None:
         return run, choice, finish, reason
     reason += (
         f" Its bound came out at {finish.score}, below zero, and information never is: the best rewards are too far from "
@@ -112,7 +112,7 @@ def _instead(run: Run, choice: Choice, finish: Finish, reason: str) -> tuple[Run
     except BudgetError as error:
         return run, choice, finish, f"{reason} 'infonce', which needs no density, could not take its place: {error}"
     except KeyboardInterrupt:
-        run.interrupt("Interrupted before 'infonce' had a design; kept the one by 'barber-agakov'.")
+        run.session.interrupt("Interrupted before 'infonce' had a design; kept the one by 'barber-agakov'.")
         return run, choice, finish, reason
     return other, by_contrasts, found, f"{reason} So 'infonce', which needs no density, took its place."
 

@@ -9,7 +9,6 @@ import jax.random as jr
 import numpy as np
 
 from cobed.allowed import Feasible
-from cobed.ascent import ascend
 from cobed.bounds import is_saturated
 from cobed.budget import make_optimiser
 from cobed.compilation import quick_jit
@@ -19,7 +18,8 @@ from cobed.designers.run import Finish, Run
 from cobed.information import Estimate, evaluate_objective, saturation_warning, settle
 from cobed.objectives import AbstractObjective, Trainable
 from cobed.policies import FreeDesign
-from cobed.types import Array, Float, Key, PyTree
+from cobed.search import ascend
+from cobed.types import Array, Float, Key, PyTree, present
 
 # A saturated bound is measured again with more contrasts, up to so many.
 MAX_CONTRASTS = 16_384
@@ -36,22 +36,22 @@ def train(run: Run, objective: AbstractObjective) -> Finish:
     warm = warm_start(run, objective)
     # Work in units of one training step at the design's batch size.
     work = num_starts * (budget.num_steps + (budget.settle_steps if num_starts > 1 else 0))
-    run.expect(work + budget.settle_steps * budget.settle_batch_size / budget.batch_size)
+    run.session.expect(work + budget.settle_steps * budget.settle_batch_size / budget.batch_size)
     judge = objective.on_unseen_draws(jr.fold_in(run.setup_key, 1), budget)
     starts: list[StartRecord] = []
     networks: list[PyTree] = []
     for index in range(num_starts):
         begin = warm if index == 0 else None
         design = (
-            FreeDesign.initial(_start_keys(run, index)[0], run.problem)
+            FreeDesign.initial(_start_keys(run, index)[0], run.problem.feasible)
             if begin is None
-            else FreeDesign.at(run.problem, begin)
+            else FreeDesign.at(run.problem.feasible, begin)
         )
         found = _start(run, objective, judge, index, design, begin is not None, bool(starts))
         if found is not None:
             starts.append(found[0])
             networks.append(found[1])
-        if run.interrupted:
+        if run.session.interrupted:
             break
     chosen = max(range(len(starts)), key=lambda i: starts[i].score.value)
     score, warnings = _measure(run, objective, judge, starts[chosen], networks[chosen])
@@ -92,37 +92,37 @@ def _start(
             trainable if obey is None else obey(trainable),
             make_optimiser(budget, budget.num_steps),
             budget.num_steps,
-            name=f"start{index}-design",
-            on_chunk=run.report(f"{name}: design", budget.num_steps),
-            checkpoint=run.checkpoint,
+            run.session.stage(f"start{index}-design", f"{name}: design", budget.num_steps),
             project=obey,
         )
     except KeyboardInterrupt:
         if not any_before:
             raise
-        run.interrupt(f"Interrupted in {name}; kept the best of the {index} before.")
+        run.session.interrupt(f"Interrupted in {name}; kept the best of the {index} before.")
         return None
     finally:
         run.seconds_design += time.perf_counter() - started
-    run.stop_reason, run.interrupted = trained.stop_reason, trained.interrupted
+    run.session.stop_reason, run.session.interrupted = trained.stop_reason, trained.interrupted
     started = time.perf_counter()
     actions, network = trained.trainable.design.harden(), trained.trainable.network
     if warm and objective.saturates and is_saturated(_end(trained.history), objective.simulated().batch_size):
         # At its ceiling the bound has no slope to follow: where it began is the better design.
         actions = design.harden()
-        run.stop_reason += " The bound was at its ceiling, so the design by second moments it began at was kept."
-        if not run.interrupted:
+        run.session.stop_reason += (
+            " The bound was at its ceiling, so the design by second moments it began at was kept."
+        )
+        if not run.session.interrupted:
             # The network has followed the design away from there.
-            run.expect_more(budget.num_steps)
-            network = _settle(
-                run, objective, jr.fold_in(settle_key, 0), f"{name}: again", actions, network, f"start{index}-again",
-                budget.batch_size, budget.num_steps,
-            )  # fmt: skip
+            run.session.expect_more(budget.num_steps)
+            again = f"start{index}-again", f"{name}: again", budget.num_steps, budget.batch_size
+            network = _settle(run, jr.fold_in(settle_key, 0), objective, actions, network, again)
     if not feasible.binds and wants_corners(run.problem):
-        actions = jnp.asarray(to_corners(run.problem.model.action_space, np.asarray(actions)))  # pyright: ignore[reportArgumentType]
-    if not run.interrupted and num_starts > 1:
+        bounds = present(run.problem.model.action_space.bounds())
+        actions = jnp.asarray(to_corners(bounds, np.asarray(actions)))
+    if not run.session.interrupted and num_starts > 1:
         # Small batches are enough to rank the starts.
-        network = _settle(run, objective, settle_key, name, actions, network, f"start{index}-settle", budget.batch_size)
+        ranking = f"start{index}-settle", name, budget.settle_steps, budget.batch_size
+        network = _settle(run, settle_key, objective, actions, network, ranking)
     # Every start is judged on the same draws.
     score = evaluate_objective(jr.fold_in(run.evaluation_key, 0), judge, actions, network, budget)
     run.seconds_evaluation += time.perf_counter() - started
@@ -150,10 +150,9 @@ def _measure(
     started = time.perf_counter()
     budget, actions = run.budget, jnp.asarray(record.actions)
     settle_key, measure_key = jr.split(jr.fold_in(run.evaluation_key, 1))
-    if not run.interrupted:
-        network = _settle(
-            run, objective, settle_key, "chosen design", actions, network, "settle", budget.settle_batch_size
-        )
+    if not run.session.interrupted:
+        last = "settle", "chosen design", budget.settle_steps, budget.settle_batch_size
+        network = _settle(run, settle_key, objective, actions, network, last)
     score = evaluate_objective(measure_key, judge, actions, network, budget)
     warnings = []
     if objective.saturates:
@@ -171,38 +170,32 @@ def _measure(
 def measure_at(run: Run, objective: AbstractObjective, actions: np.ndarray) -> Estimate:
     """The objective of a design that it did not choose, by a network trained for it."""
     budget = run.budget
-    run.expect(budget.num_steps + budget.settle_steps * budget.settle_batch_size / budget.batch_size)
+    run.session.expect(budget.num_steps + budget.settle_steps * budget.settle_batch_size / budget.batch_size)
     judge = objective.on_unseen_draws(jr.fold_in(run.setup_key, 1), budget)
     _, network_key, train_key, _ = _start_keys(run, 0)
-    network = _settle(
-        run, objective, train_key, "chosen design", jnp.asarray(actions), _untrained(network_key, objective), "again",
-        budget.batch_size, budget.num_steps,
-    )  # fmt: skip
+    network, whole = _untrained(network_key, objective), ("again", "chosen design", budget.num_steps, budget.batch_size)
+    network = _settle(run, train_key, objective, jnp.asarray(actions), network, whole)
     record = StartRecord(np.zeros(0, np.float32), actions, Estimate(0.0, 0.0, objective.unit))
     return _measure(run, objective, judge, record, network)[0]
 
 
 def _settle(
     run: Run,
-    objective: AbstractObjective,
     key: Key[Array, ""],
-    stage: str,
+    objective: AbstractObjective,
     actions: Float[Array, "D A"],
     network: PyTree,
-    name: str,
-    batch_size: int,
-    num_steps: int | None = None,
+    work: tuple[str, str, int, int],
 ) -> PyTree:
-    budget, num_steps = run.budget, run.budget.settle_steps if num_steps is None else num_steps
-    on_chunk = run.report(f"{stage}: network", num_steps, batch_size / budget.batch_size)
+    """The network trained for one design. `work`: its name in the checkpoint and in the progress, the steps, the batch size."""
+    name, words, num_steps, batch_size = work
+    session, budget = run.session, run.budget
+    stage = session.stage(name, f"{words}: network", num_steps, batch_size / budget.batch_size)
     try:
-        network, result = settle(
-            key, objective, actions, network, budget, num_steps, batch_size,
-            name=name, on_chunk=on_chunk, checkpoint=run.checkpoint,
-        )  # fmt: skip
+        network, result = settle(key, objective.resized(batch_size), actions, network, budget, num_steps, stage)
     except KeyboardInterrupt:
-        run.interrupt(f"{run.stop_reason} Interrupted before the network could settle.")
+        session.interrupt(f"{session.stop_reason} Interrupted before the network could settle.")
     else:
         if result is not None and result.interrupted:
-            run.interrupt(f"{run.stop_reason} Network: {result.stop_reason}")
+            session.interrupt(f"{session.stop_reason} Network: {result.stop_reason}")
     return network

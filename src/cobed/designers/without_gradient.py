@@ -8,14 +8,14 @@ import jax.random as jr
 import numpy as np
 
 from cobed.compilation import lean_jit
-from cobed.designers.closed_form import FEW_UNITS, can_exchange, exchange, initial_designs, measure
-from cobed.designers.gains import exchange_together
+from cobed.designers.closed_form import FEW_UNITS, can_exchange, initial_designs, measure
 from cobed.designers.result import StartRecord
 from cobed.designers.run import Finish, Run
 from cobed.designers.training import measure_at
 from cobed.information import Estimate
 from cobed.objectives import About, AbstractObjective, MomentValue
 from cobed.problem import Problem
+from cobed.search import exchange, exchange_together
 from cobed.spaces import AbstractSpace
 from cobed.types import Array, Float, Key
 
@@ -43,7 +43,7 @@ def search_without_gradient(run: Run, objective: AbstractObjective, about: About
     """The best design by moments; the objective that was asked for says what it is worth."""
     problem, space = run.problem, run.problem.model.action_space
     by_moments = MomentValue(problem, about)
-    run.follow(by_moments)
+    run.session.follow(by_moments)
     started = time.perf_counter()
     designs = initial_designs(run.start_key, problem, NUM_STARTS)
     records: list[StartRecord] = []
@@ -56,10 +56,10 @@ def search_without_gradient(run: Run, objective: AbstractObjective, about: About
         )
         records = _one_round(run, key, by_moments, candidates, designs)
         designs = jnp.asarray(max(records, key=lambda record: record.score.value).actions)[None]
-        if run.interrupted:
+        if run.session.interrupted:
             break
     best = max(records, key=lambda record: record.score.value)
-    run.follow(objective)
+    run.session.follow(objective)
     run.seconds_design += time.perf_counter() - started
     started = time.perf_counter()
     score = (measure_at if objective.trains else measure)(run, objective, best.actions)
@@ -85,12 +85,12 @@ def _one_round(
     value = _moments(key, objective, candidates)
     away = jnp.sum((candidates[None] - designs[:, :, None]) ** 2, axis=3)
     shares = jax.nn.one_hot(jnp.argmin(away, axis=2), candidates.shape[1])
-    found = exchange_together(run, value, np.asarray(shares), feasible)
+    found = exchange_together(run.session, key, value, shares, feasible, run.budget)
     few = len(candidates) < FEW_UNITS and candidates[..., 0].size <= MAX_PAIRS
-    if not feasible.is_limited and few and not run.interrupted:
+    if not feasible.is_limited and few and not run.session.interrupted:
         # One of few units changes too much for its slope to tell.
         best = sorted(found, key=lambda pair: -pair[1][-1])[: max(1, len(found) // 4)]
-        found = exchange(run, key, value, jnp.stack([design for design, _ in best]), feasible.mask)
+        found = exchange(run.session, key, value, jnp.stack([design for design, _ in best]), feasible, run.budget)
     records = []
     for design, history in found:
         actions = candidates[jnp.arange(len(candidates)), np.argmax(design, axis=1)]

@@ -15,10 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from cobed.allowed import Feasible
+from cobed.budget import Budget
 from cobed.compilation import lean_jit
-from cobed.designers.run import Run
 from cobed.errors import ProblemError
 from cobed.objectives import AbstractObjective, HasGains, value_at
+from cobed.search.session import Found, Session
 from cobed.types import AnyArray, Array, Bool, Float, Int, Key
 
 MAX_STEPS = 300
@@ -27,28 +28,34 @@ TOLERANCE = 1e-6
 
 
 def exchange_together(
-    run: Run, objective: HasGains, designs: np.ndarray, feasible: Feasible
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Every design (S, D, K) climbed by its gains. Designs, each with its value after every step."""
-    run.expect(len(designs))
-    report = run.report("starts", len(designs))
+    session: Session,
+    key: Key[Array, ""],
+    objective: AbstractObjective,
+    designs: Float[Array, "S D K"],
+    feasible: Feasible,
+    budget: Budget,
+) -> list[Found]:
+    """Every design climbed by its gains, those the objective knows or by trial; the histories are its values at every step."""
+    gains = objective.with_gains() or ByTrial(objective, key)
+    session.expect(len(designs))
+    report = session.report("starts", len(designs))
     found: list[Climb] = []
     for number, design in enumerate(designs, start=1):
         started = time.perf_counter()
         try:
-            found.append(jax.block_until_ready(climb(objective, design, feasible)))
+            found.append(jax.block_until_ready(climb(gains, np.asarray(design), feasible)))
         except KeyboardInterrupt:
             if not found:
                 raise
-            run.interrupt(f"Interrupted in start {number}; kept the best of those before.")
+            session.interrupt(f"Interrupted in start {number}; kept the best of those before.")
             break
         report(number, max(float(end.value) for end in found), time.perf_counter() - started, number == 1)
     best = max(found, key=lambda end: float(end.value))
     if not (np.isfinite(best.value) and np.isfinite(best.gains).all()):
         raise ProblemError("The value of the experiment is not a finite number: check the scale of contexts and prior.")
-    if not run.interrupted:
-        run.stop_reason = f"No change of actions by their gains is better, after {int(best.step)} steps."
-    return [(np.asarray(end.design), np.asarray(end.history)[: int(end.step) + 1]) for end in found]
+    if not session.interrupted:
+        session.stop_reason = f"No change of actions by their gains is better, after {int(best.step)} steps."
+    return [Found(np.asarray(end.design), np.asarray(end.history)[: int(end.step) + 1]) for end in found]
 
 
 class ByTrial(eqx.Module):

@@ -106,27 +106,33 @@ class Checkpoint:
         return self.directory / f"{self.prefix}{name}.npz"
 
 
+class Stage(NamedTuple):
+    """An ascent by its name in the checkpoint; `on_chunk(step, value, seconds, compiling)` hears of every chunk."""
+
+    name: str = "ascent"
+    on_chunk: ChunkReport | None = None
+    checkpoint: Checkpoint | None = None
+
+
 def ascend(
     key: Key[Array, ""],
     objective: Callable[[PyTree, Key[Array, ""], Float[Array, ""]], Float[Array, ""]],
     trainable: PyTree,
     optimiser: optax.GradientTransformation,
     num_steps: int,
-    *,
-    name: str = "ascent",
-    on_chunk: ChunkReport | None = None,
-    checkpoint: Checkpoint | None = None,
+    stage: Stage = Stage(),  # noqa: B008
     project: Callable[[PyTree], PyTree] | None = None,
 ) -> AscentResult:
     """Climb `objective(trainable, key, progress)` for `num_steps`. All floating arrays in `trainable` are moved.
 
-    After every chunk `project` takes the trainable to one that is allowed. `on_chunk(step, value, seconds, compiling)` hears
-    of every chunk. Ctrl-C ends the ascent with what it has; a value that is not finite ends it with the last chunk whose values
-    were, or with `AscentError` where there is none.
+    After every chunk `project` takes the trainable to one that is allowed, and `stage` hears of it and keeps it. Ctrl-C ends the
+    ascent with what it has; a value that is not finite ends it with the last chunk whose values were, or with `AscentError`
+    where there is none.
     """
     arrays = eqx.filter(trainable, eqx.is_inexact_array)
     state = AscentState(trainable, optimiser.init(arrays), jnp.zeros((), jnp.int32))
     history = np.zeros(0, np.float32)
+    name, on_chunk, checkpoint = stage
     if checkpoint is not None and (saved := checkpoint.load(name, state)) is not None:
         state, history = saved
     while (step := int(state.step)) < num_steps:
