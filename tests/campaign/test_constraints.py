@@ -12,6 +12,7 @@ from cobed.allowed import Allowed, Feasible
 from cobed.campaign.constraints import limits_of, permitted
 from cobed.campaign.spec import parse_spec
 from cobed.errors import ProblemError, SpecError
+from cobed.rules import base, kinds
 
 BASE = """name = "spring"
 [units]
@@ -160,21 +161,22 @@ def test_constraints_that_contradict_each_other_are_named(rules, forbidden, mess
         feasible(rules, mask)
 
 
-@pytest.fixture(scope="module")
-def share_at_most():
+@pytest.fixture
+def max_share(monkeypatch):
     """A kind of rule of another package."""
-    path = Path(__file__).parents[1] / "outside" / "share.py"
-    module = importlib.util.spec_from_file_location("share", path)
+    monkeypatch.setattr(base._KINDS, "_parts", {**kinds()})
+    path = Path(__file__).parents[1] / "outside" / "max_share.py"
+    module = importlib.util.spec_from_file_location("max_share", path)
     module.loader.exec_module(importlib.util.module_from_spec(module))
-    return "share_at_most"
+    return "max_share"
 
 
-def test_a_kind_of_rule_of_another_package_is_a_key_of_the_spec(share_at_most):
-    assert nearest(feasible(f"{share_at_most} = {{ a = 0.4 }}"), np.zeros(5, int)).tolist().count(0) == 2
-    with pytest.raises(SpecError, match=r"line 13, constraints\.share_at_most\.a: 'much' is not allowed"):
-        parse_spec(BASE + f'{share_at_most} = {{ a = "much" }}')
-    with pytest.raises(SpecError, match=r"constraints\.share_at_most names 'd', which is no action"):
-        parse_spec(BASE + f"{share_at_most} = {{ d = 0.4 }}")
+def test_a_kind_of_rule_of_another_package_is_a_key_of_the_spec(max_share):
+    assert nearest(feasible(f"{max_share} = {{ a = 0.4 }}"), np.zeros(5, int)).tolist().count(0) == 2
+    with pytest.raises(SpecError, match=r"line 13, constraints\.max_share\.a: 'much' is not allowed"):
+        parse_spec(BASE + f'{max_share} = {{ a = "much" }}')
+    with pytest.raises(SpecError, match=r"constraints\.max_share names 'd', which is no action"):
+        parse_spec(BASE + f"{max_share} = {{ d = 0.4 }}")
 
 
 def test_a_rule_of_no_kind_is_told():

@@ -67,13 +67,13 @@ ASKED = {"seed": 0, "budget": TINY, "objective": "barber-agakov", "network": CRI
     ("changes", "message"),
     [
         ({"seed": 1}, r"What differs: seed \(0, now 1\)\. Give another checkpoint"),
-        ({"problem": CHEAPER}, r"What differs: feasible\.most; feasible\.words "),
+        ({"problem": CHEAPER}, r"What differs: feasible\.most; feasible\.words\. "),
         ({"budget": TINY.replace(num_steps=2)}, r"What differs: budget\.num_steps \(150, now 2\)\. "),
         ({"network": cobed.Separable(hidden=(9,), embedding=4)}, r"What differs: network\.hidden\. "),
         ({"objective": "value"}, r"What differs: objective \('barber-agakov', now 'value'\)\. "),
         ({"about": "parameters"}, r"What differs: about \('max-values', now 'parameters'\)\. "),
         ({"problem": OTHER}, r"What differs: model\.features \(function 'features'\)\. "),
-        ({"problem": LARGER}, r"What differs: contexts\. "),
+        ({"problem": LARGER}, r"What differs: contexts; feasible\."),
     ],
 )
 def test_a_checkpoint_of_another_design_is_refused_by_the_part_that_differs(tmp_path, changes, message):
