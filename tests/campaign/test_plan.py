@@ -8,7 +8,7 @@ import pytest
 from cobed.campaign import plan as planning
 from cobed.campaign.campaign import Campaign
 from cobed.campaign.engine import build_model
-from cobed.campaign.plan import Learning, Plan, Size, default_sizes, make_plan, start_from
+from cobed.campaign.plan import Learning, Plan, PlanSettings, Size, default_sizes, make_plan, start_from
 from cobed.campaign.spec import parse_spec
 from cobed.campaign.tables import read_table
 from cobed.data import Data
@@ -43,7 +43,7 @@ def plan_of(text, sizes, num_worlds, **options):
     spec = parse_spec(text)
     table = read_table(UNITS, "units")
     known = start_from(spec, None, [table], None)
-    return make_plan(spec, known, table, table, sizes, num_worlds, seed=0, **options)
+    return make_plan(known, table, table, PlanSettings(sizes, num_worlds, seed=0, **options))
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ def test_a_plan_starts_from_the_outcomes_there_are(tmp_path):
     campaign.add_outcomes(UNITS.assign(offer=["none", "5%"] * 16, amount=np.linspace(40, 60, 32)))
     table = read_table(UNITS, "units")
     known = start_from(campaign.spec, campaign, [table], None)
-    plan = make_plan(campaign.spec, known, table, table, [8], 50, seed=0)
+    plan = make_plan(known, table, table, PlanSettings([8], 50, seed=0))
     assert plan.now[0] < plan_of(NORMAL, [2], 10).now[0]
     assert plan.sizes[0].designed[0] < plan.now[0] + 4 * plan.now[1]
     campaign.close()
@@ -129,7 +129,7 @@ def test_a_plan_obeys_the_constraints(evaluated):
 
 
 def test_sizes_that_constraints_make_impossible_are_left_out_or_refused(monkeypatch):
-    def unplanned(spec, known, batch, *rest):
+    def unplanned(known, batch, *rest):
         return Size(len(batch.contexts), (0.1, 0.0), (0.2, 0.0), (-0.1, 0.0))
 
     monkeypatch.setattr(planning, "_one_size", unplanned)

@@ -8,7 +8,7 @@ import pytest
 from cobed.campaign.campaign import Campaign
 from cobed.campaign.encoding import fit_encoding
 from cobed.campaign.engine import build_model
-from cobed.campaign.plan import make_plan, start_from
+from cobed.campaign.plan import PlanSettings, make_plan, start_from
 from cobed.campaign.spec import parse_spec
 from cobed.campaign.tables import read_table
 from cobed.errors import SpecError
@@ -153,9 +153,7 @@ def test_a_process_is_planned_from_its_outcomes(tmp_path):
     table, mailed, _, noise = history()
     campaign.add_outcomes(table.drop(columns="price").assign(amount=50 + 5 * mailed + noise))
     units = read_table(UNITS, "units")
-    plan = make_plan(
-        campaign.spec, start_from(campaign.spec, campaign, [units], None), units, units, [6], 20, seed=0
-    )  # fmt: skip
+    plan = make_plan(start_from(campaign.spec, campaign, [units], None), units, units, PlanSettings([6], 20, seed=0))  # fmt: skip
     assert 0 <= plan.sizes[0].designed[0] < 10
     campaign.close()
 

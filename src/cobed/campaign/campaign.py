@@ -1,5 +1,6 @@
 """The stateful part: rounds of design and outcomes over weeks, kept in one database. Everything it uses is stateless."""
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -137,7 +138,7 @@ class Campaign:
         self, chosen: Selection, targets: Table, mark: str, budget: Any, progress: "Reporter | None"
     ) -> list[Assignment]:
         """Design a round and store it: a new one, or the last one anew."""
-        from cobed.campaign.rounds import RoundUnits, Targets, assign, design_round
+        from cobed.campaign.rounds import RoundDesign, RoundUnits, Targets
 
         self.store.require_writing()
         table, spec = chosen.table, self.spec
@@ -165,16 +166,16 @@ class Campaign:
             return RoundUnits(rows, done, contexts, permitted(spec, cells), aimed, field)
 
         model, posterior = self._posterior(encoding)
-        first = units(chosen.states, chosen.done)
-        actions, summary = design_round(spec, model, posterior, first, seed, budget, progress)
+        round = RoundDesign(spec, model, posterior, units(chosen.states, chosen.done), seed, budget, progress)
+        actions, summary = round.design()
         scales = constant_columns(spec, tables) if stored is None else far_columns(spec, stored, *tables)
         left_out = [chosen.left_out] if chosen.left_out else []
         summary["warnings"] = [*left_out, *scales, *summary["warnings"]]
         summary["take"] = chosen.take
         return final.write(
-            assign(spec, model, posterior, first, actions),
+            round.assign(actions),
             summary,
-            lambda states, done: assign(spec, model, posterior, units(states, done), actions),
+            lambda states, done: dataclasses.replace(round, units=units(states, done)).assign(actions),
         )
 
     def pin(self, actions: Mapping[str, Any]) -> None:

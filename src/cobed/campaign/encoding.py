@@ -130,16 +130,6 @@ def _check_lost_options(spec: CampaignSpec, table: Table, places: np.ndarray, co
     )  # fmt: skip
 
 
-def action_vectors(spec: CampaignSpec, actions: list[Any]) -> np.ndarray:
-    """Actions in the user's words as the engine's vectors (N, A)."""
-    return spec.action.space.parse_all(actions)
-
-
-def action_words(spec: CampaignSpec, vectors: np.ndarray) -> list[Any]:
-    """The engine's vectors in the user's words: names, or dictionaries of numbers (six digits are shown and kept)."""
-    return spec.action.space.labels(vectors, digits=6)
-
-
 def action_columns(spec: CampaignSpec, words: list[Any]) -> dict[str, list[Any]]:
     """Actions in the user's words as the columns of a table."""
     if spec.action.options is not None:

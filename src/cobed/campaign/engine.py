@@ -18,7 +18,8 @@ from cobed.allowed import Allowed, Feasible
 from cobed.budget import Budget, find_budget
 from cobed.campaign.encoding import Encoding
 from cobed.campaign.process import PROCESS_DRAWS, build_process, learn_process
-from cobed.campaign.spec import DEFAULT_DESIGNER, CampaignSpec
+from cobed.campaign.sections import DEFAULT_DESIGNER
+from cobed.campaign.spec import CampaignSpec
 from cobed.data import Data
 from cobed.designers.cobed import design
 from cobed.designers.known import DESIGNERS
@@ -45,19 +46,15 @@ MANY_UNITS = 100
 DEFAULT_DEVIATIONS = {"baseline": 1.0, "context": 0.5, "action": 0.5, "interaction": 0.25}
 
 
-def action_space(spec: CampaignSpec) -> AbstractSpace:
-    return spec.action.space
-
-
 def build_model(spec: CampaignSpec, encoding: Encoding, directory: Path | None = None) -> AbstractModel:
     """The model of the spec for contexts encoded this way. `directory` is where a program's module is looked for first."""
     context_dim = len(encoding.names(spec))
     if spec.model.program is not None:
         program = _import_program(spec.model.program, directory)
-        return from_numpyro(program, action_space(spec)).for_contexts(context_dim)
+        return from_numpyro(program, spec.action.space).for_contexts(context_dim)
     if spec.model.family == "gp":
-        return build_process(spec, encoding, action_space(spec))
-    features = LinearFeatures(action_space(spec), context_dim)
+        return build_process(spec, encoding, spec.action.space)
+    features = LinearFeatures(spec.action.space, context_dim)
     outcome, law = spec.outcome, spec.outcome.law
     scale, slope = outcome.spread or 1.0, law.slope(outcome.center)
     # Changes in units of the outcome become changes on the scale of the predictor.

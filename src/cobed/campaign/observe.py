@@ -11,7 +11,6 @@ from cobed.campaign.database import DAMAGED
 from cobed.campaign.encoding import (
     UNFIT,
     Encoding,
-    action_vectors,
     encode_cells,
     encode_contexts,
     fit_encoding,
@@ -114,7 +113,7 @@ def engine_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Stored contexts and actions in the engine's numbers, (N, C) and (N, A)."""
     try:
-        return encode_cells(spec, encoding, contexts), action_vectors(spec, actions)
+        return encode_cells(spec, encoding, contexts), spec.action.space.parse_all(actions)
     except UNFIT as error:
         raise StorageError(
             f"A stored context or action does not fit the columns and options of campaign.toml ({error!r}). {DAMAGED}"

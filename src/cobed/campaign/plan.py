@@ -8,6 +8,7 @@ targets, is the expected regret. Both designs meet the same units, worlds and no
 import dataclasses
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,9 @@ NUM_STARTS = 2
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """Where an experiment starts from: the model, what is known of its psi, the outcomes that this rests on."""
+    """Where an experiment starts from: the spec, its model, what is known of psi, the outcomes that this rests on."""
 
+    spec: CampaignSpec
     encoding: Encoding
     model: AbstractModel
     posterior: Posterior
@@ -129,10 +131,24 @@ def start_from(spec: CampaignSpec, campaign: Campaign | None, tables: list[Table
         model, posterior = campaign.posterior()
         # A Gaussian process holds the outcomes itself.
         data = None if isinstance(model, GaussianProcess) else campaign.data()
-        return Known(encoding, model, posterior, data)
+        return Known(spec, encoding, model, posterior, data)
     encoding = fit_encoding(spec, tables)
     model = build_model(spec, encoding, directory)
-    return Known(encoding, model, posterior_of(model, None, spec.seed), None)
+    return Known(spec, encoding, model, posterior_of(model, None, spec.seed), None)
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanSettings:
+    """Which experiments a plan compares, and how exactly. Seed and budget are by default those of the spec.
+
+    With `kept`, each size is written to that file when it is done, and a call with the same arguments goes on from there.
+    """
+
+    sizes: Sequence[int] | None = None
+    num_worlds: int = NUM_WORLDS
+    seed: int | None = None
+    budget: str | Budget | None = None
+    kept: Path | None = None
 
 
 def default_sizes(num_units: int) -> list[int]:
@@ -142,30 +158,21 @@ def default_sizes(num_units: int) -> list[int]:
 
 
 def make_plan(
-    spec: CampaignSpec,
     known: Known,
     units: Table,
     targets: Table,
-    sizes: list[int] | None = None,
-    num_worlds: int = NUM_WORLDS,
-    *,
-    seed: int,
-    budget: str | Budget | None = None,
-    kept: Path | None = None,
+    settings: PlanSettings,
     progress: Reporter | None = None,
 ) -> Plan:
-    """The plan for experiments on `units`, of which each size takes some at random, and a policy for `targets`.
-
-    With `kept`, each size is written to that file when it is done, and a call with the same arguments goes on from there.
-    """
+    """The plan for experiments on `units`, of which each size takes some at random, and a policy for `targets`."""
+    spec, num_worlds, kept = known.spec, settings.num_worlds, settings.kept
+    seed = spec.seed if settings.seed is None else settings.seed
     check_levels(spec, known.encoding)
     contexts, cells = encode_contexts(spec, known.encoding, units)
     aims, target_cells = encode_contexts(spec, known.encoding, targets)
     may, deployable = permitted(spec, cells), permitted_at(spec, targets, target_cells)
     aims, deployable = pick_targets(spec, aims), None if deployable is None else pick_targets(spec, deployable)
-    asked = sizes is not None
-    if sizes is None:
-        sizes = default_sizes(min(len(contexts), spec.max_units, MAX_UNITS))
+    sizes = settings.sizes or default_sizes(min(len(contexts), spec.max_units, MAX_UNITS))
     most = min(len(contexts), spec.max_units)
     for size in sizes:
         if not 1 <= size <= most:
@@ -186,12 +193,12 @@ def make_plan(
             batches[size] = Batch(contexts[order[:size]], aims, allowed)
         except CobedError as error:
             # The largest has the last word where no size is possible.
-            if asked or (not batches and size == max(sizes)):
+            if settings.sizes or (not batches and size == max(sizes)):
                 raise
             notes.append(f"Left out {size:,} units. {error}")
-    spent = find_budget(budget or spec.design.budget)
+    spent = find_budget(settings.budget or spec.design.budget)
     spent = spent if spent.num_starts else spent.replace(num_starts=NUM_STARTS)
-    mark = _fingerprint(spec, known, contexts[order], aims, num_worlds, seed, spent)
+    mark = _fingerprint(known, contexts[order], aims, num_worlds, seed, spent)
     done = _read(kept, mark)
     left = sum(COMPILING + size for size in batches if size not in done)
     started, work = time.perf_counter(), 0
@@ -201,7 +208,7 @@ def make_plan(
         stage = f"{size:,} units"
         pace = (time.perf_counter() - started) / work if work else float("nan")
         reporter = None if progress is None else within(stage, pace * left, _unfinished(progress))
-        found = _one_size(spec, known, batch, num_worlds, seed, spent, reporter)
+        found = _one_size(known, batch, num_worlds, seed, spent, reporter)
         done[size] = found
         work, left = work + COMPILING + size, left - COMPILING - size
         _write(kept, mark, done)
@@ -213,7 +220,6 @@ def make_plan(
 
 
 def _one_size(
-    spec: CampaignSpec,
     known: Known,
     batch: Batch,
     num_worlds: int,
@@ -222,7 +228,7 @@ def _one_size(
     progress: Reporter | None,
 ) -> Size:
     problem, contexts = batch.problem(known.model), batch.contexts
-    result = design_batch(spec, known.model, known.posterior, batch, seed, budget, progress)
+    result = design_batch(known.spec, known.model, known.posterior, batch, seed, budget, progress)
     if result.interrupted:
         raise KeyboardInterrupt
     world_key, *keys = jr.split(jr.key(seed), 1 + NUM_RANDOM)
@@ -296,11 +302,11 @@ def _regrets(model, draws, targets, choices):
     return jnp.sum(jnp.max(rewards, axis=1) - own, axis=0)
 
 
-def _fingerprint(spec: CampaignSpec, known: Known, *rest: Any) -> str:
+def _fingerprint(known: Known, *rest: Any) -> str:
     """What the numbers of a plan depend on: also the code of a program, which the spec only names."""
     data = known.data
     outcomes = None if data is None else (data.contexts, data.actions, data.outcomes)
-    return joined(parts_of(spec=spec.stated(), model=known.model, outcomes=outcomes, rest=rest))
+    return joined(parts_of(spec=known.spec.stated(), model=known.model, outcomes=outcomes, rest=rest))
 
 
 def _read(path: Path | None, mark: str) -> dict[int, Size]:

@@ -15,7 +15,6 @@ import numpy as np
 from cobed.allowed import Allowed, Feasible
 from cobed.budget import Budget
 from cobed.campaign.constraints import check_each, limits_of
-from cobed.campaign.encoding import action_vectors, action_words
 from cobed.campaign.engine import Batch, allowed_batches, candidate_actions, design_batch
 from cobed.campaign.records import Assignment
 from cobed.campaign.selection import Field
@@ -73,91 +72,87 @@ class RoundUnits:
         return found
 
 
-def design_round(
-    spec: CampaignSpec,
-    model: AbstractModel,
-    posterior: Posterior,
-    units: RoundUnits,
-    seed: int,
-    budget: str | Budget | None = None,
-    progress: Reporter | None = None,
-) -> tuple[np.ndarray, dict[str, Any]]:
-    """The actions of all units (D, A), and a summary as JSON can hold it."""
-    fixed, waiting = units.is_fixed, ~units.is_done
-    actions = _fixed_actions(spec, model, units)
-    # Rules that cannot be satisfied are told before the work, not after it.
-    _feasible(spec, model, units, actions)
-    summary: dict[str, Any] = {"posterior": posterior.method, "score": None, "warnings": [*posterior.warnings]}
-    if not fixed.all():
-        # What done units taught is in the posterior already.
-        if units.field is not None:
-            summary["field"] = len(units.field)
-            summary["warnings"] += [units.field.warning] if units.field.warning else []
-        batch = _batch(spec, units, actions, waiting)
-        result = design_batch(spec, model, posterior, batch, seed, budget, progress)
-        designed = np.zeros_like(actions)
-        designed[waiting] = result.actions[: waiting.sum()]
-        actions = np.where(fixed[:, None], actions, designed)
-        summary["warnings"] += result.warnings
-        summary["score"] = None if result.score is None else list(result.score)
-        summary["method"], summary["reason"], summary["stop_reason"] = result.method, result.reason, result.stop_reason
-    return actions, summary
+@dataclasses.dataclass(frozen=True)
+class RoundDesign:
+    """All that a round is designed from: the spec, the model and what is known about its psi, the units, and for how long."""
 
+    spec: CampaignSpec
+    model: AbstractModel
+    posterior: Posterior
+    units: RoundUnits
+    seed: int
+    budget: str | Budget | None = None
+    progress: Reporter | None = None
 
-def assign(
-    spec: CampaignSpec, model: AbstractModel, posterior: Posterior, units: RoundUnits, actions: np.ndarray
-) -> list[Assignment]:
-    """Each unit with its action. Fixed units keep theirs; every constraint and rejection is satisfied exactly."""
-    fixed = units.is_fixed
-    actions = np.where(fixed[:, None], _fixed_actions(spec, model, units), actions)
-    words = action_words(spec, _nearest(spec, model, posterior, units, actions))
-    return [
-        # What was fixed keeps the user's own digits.
-        row if keep else row._replace(action=word)
-        for row, word, keep in zip(units.rows, words, fixed, strict=True)
-    ]
+    def design(self) -> tuple[np.ndarray, dict[str, Any]]:
+        """The actions of all units (D, A), and a summary as JSON can hold it."""
+        units, fixed, waiting, actions = self.units, self.units.is_fixed, ~self.units.is_done, self._fixed_actions()
+        # Rules that cannot be satisfied are told before the work, not after it.
+        self._feasible(actions)
+        warnings = [*self.posterior.warnings]
+        summary: dict[str, Any] = {"posterior": self.posterior.method, "score": None, "warnings": warnings}
+        if not fixed.all():
+            # What done units taught is in the posterior already.
+            if units.field is not None:
+                summary["field"] = len(units.field)
+                warnings += [units.field.warning] if units.field.warning else []
+            batch = self._batch(actions, waiting)
+            result = design_batch(
+                self.spec, self.model, self.posterior, batch, self.seed, self.budget, self.progress
+            )  # fmt: skip
+            designed = np.zeros_like(actions)
+            designed[waiting] = result.actions[: waiting.sum()]
+            actions = np.where(fixed[:, None], actions, designed)
+            warnings += result.warnings
+            summary["score"] = None if result.score is None else list(result.score)
+            summary |= {name: getattr(result, name) for name in ("method", "reason", "stop_reason")}
+        return actions, summary
 
+    def assign(self, actions: np.ndarray) -> list[Assignment]:
+        """Each unit with its action. Fixed units keep theirs; every constraint and rejection is satisfied exactly."""
+        fixed = self.units.is_fixed
+        actions = np.where(fixed[:, None], self._fixed_actions(), actions)
+        feasible, rewards = self._feasible(actions), None
+        if self.spec.action.options is not None and feasible.binds:
+            # Of assignments that are equally near, the one of the largest expected reward.
+            draws = self.posterior.equal_draws(TIE_DRAWS, jr.key(self.spec.seed))
+            candidates = jnp.asarray(candidate_actions(self.model.action_space))
+            contexts = jnp.asarray(self.units.contexts)
+            rewards = np.asarray(mean_rewards(self.model, draws, contexts, candidates)).mean(axis=2)
+        words = self.spec.action.words(feasible.nearest(actions, rewards))
+        return [
+            # What was fixed keeps the user's own digits.
+            row if keep else row._replace(action=word)
+            for row, word, keep in zip(self.units.rows, words, fixed, strict=True)
+        ]
 
-def _fixed_actions(spec: CampaignSpec, model: AbstractModel, units: RoundUnits) -> np.ndarray:
-    """The actions of fixed units, zeros for the others, (D, A)."""
-    fixed = units.is_fixed
-    actions = np.zeros((len(units.rows), model.action_space.dim), np.float32)
-    if fixed.any():
-        decided = [row.action for row, keep in zip(units.rows, fixed, strict=True) if keep]
-        actions[fixed] = action_vectors(spec, decided)
-    return actions
+    def _fixed_actions(self) -> np.ndarray:
+        """The actions of fixed units, zeros for the others, (D, A)."""
+        fixed = self.units.is_fixed
+        actions = np.zeros((len(fixed), self.spec.action.space.dim), np.float32)
+        decided = [row.action for row, keep in zip(self.units.rows, fixed, strict=True) if keep]
+        actions[fixed] = self.spec.action.space.parse_all(decided)
+        return actions
 
+    def _batch(self, actions: np.ndarray, waiting: np.ndarray) -> Batch:
+        """The `waiting` units (D,), then those in the field, and what they may get. `actions` (D, A) holds those of fixed ones."""
+        units, mask = self.units, self.units.permitted(self.spec.action.options)
+        fixed = np.where(units.is_fixed[:, None], actions, np.nan)[waiting]
+        contexts, num_field = units.contexts[waiting], 0 if units.field is None else len(units.field)
+        if units.field is not None and num_field:
+            contexts = np.concatenate([contexts, units.field.contexts])
+            fixed = np.concatenate([fixed, units.field.actions])
+        if mask is not None:
+            mask = np.concatenate([mask[waiting], np.ones((num_field, mask.shape[1]), bool)])
+        # Done units count, those in the field do not.
+        limits = limits_of(self.spec, len(units.rows))
+        rules = [limit.beside(actions[~waiting], int(waiting.sum()), num_field) for limit in limits]
+        allowed = Allowed(units=mask, targets=units.targets.permitted, fixed=fixed, rules=rules)
+        return Batch(contexts, units.targets.contexts, allowed)
 
-def _batch(spec: CampaignSpec, units: RoundUnits, actions: np.ndarray, waiting: np.ndarray) -> Batch:
-    """The `waiting` units (D,), those in the field after them, and what they may get. Fixed ones have their `actions` (D, A)."""
-    fixed, mask = np.where(units.is_fixed[:, None], actions, np.nan)[waiting], units.permitted(spec.action.options)
-    contexts, num_field = units.contexts[waiting], 0 if units.field is None else len(units.field)
-    done, number = actions[~waiting], int(waiting.sum())
-    if units.field is not None and num_field:
-        contexts = np.concatenate([contexts, units.field.contexts])
-        fixed = np.concatenate([fixed, units.field.actions])
-    if mask is not None:
-        mask = np.concatenate([mask[waiting], np.ones((num_field, mask.shape[1]), bool)])
-    # Done units count, those in the field do not.
-    rules = [limit.beside(done, number, num_field) for limit in limits_of(spec, len(units.rows))]
-    allowed = Allowed(units=mask, targets=units.targets.permitted, fixed=fixed, rules=rules)
-    return Batch(contexts, units.targets.contexts, allowed)
-
-
-def _feasible(spec: CampaignSpec, model: AbstractModel, units: RoundUnits, actions: np.ndarray) -> Feasible:
-    """The assignments of a whole round that are allowed, done units included; fixed ones have their `actions` (D, A)."""
-    fixed = np.where(units.is_fixed[:, None], actions, np.nan)
-    allowed = Allowed(units=units.permitted(spec.action.options), fixed=fixed, rules=limits_of(spec, len(units.rows)))
-    return allowed_batches(model.action_space, len(units.rows), allowed)
-
-
-def _nearest(
-    spec: CampaignSpec, model: AbstractModel, posterior: Posterior, units: RoundUnits, actions: np.ndarray
-) -> np.ndarray:
-    """The nearest actions to these that are allowed; of equally near ones, those of the largest expected reward."""
-    feasible, rewards = _feasible(spec, model, units, actions), None
-    if spec.action.options is not None and feasible.binds:
-        draws = posterior.equal_draws(TIE_DRAWS, jr.key(spec.seed))
-        candidates = jnp.asarray(candidate_actions(model.action_space))
-        rewards = np.asarray(mean_rewards(model, draws, jnp.asarray(units.contexts), candidates)).mean(axis=2)
-    return feasible.nearest(actions, rewards)
+    def _feasible(self, actions: np.ndarray) -> Feasible:
+        """The assignments of the whole round that are allowed, done units included; fixed ones have their `actions` (D, A)."""
+        units, num_units = self.units, len(self.units.rows)
+        fixed = np.where(units.is_fixed[:, None], actions, np.nan)
+        mask, limits = units.permitted(self.spec.action.options), limits_of(self.spec, num_units)
+        return allowed_batches(self.model.action_space, num_units, Allowed(units=mask, fixed=fixed, rules=limits))

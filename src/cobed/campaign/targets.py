@@ -8,7 +8,7 @@ import pandas as pd
 
 from cobed.campaign.complaints import Complaints
 from cobed.campaign.constraints import check_levels, no_option, permitted, permitted_at
-from cobed.campaign.encoding import Encoding, action_columns, action_words, check_contexts, encode_contexts
+from cobed.campaign.encoding import Encoding, action_columns, check_contexts, encode_contexts
 from cobed.campaign.scaling import far_columns
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.summary import own_names, where
@@ -74,14 +74,14 @@ def make_policy(
     draws = posterior.equal_draws(POLICY_DRAWS, jr.key(spec.seed))
     chosen = decide(model, policy_optimum(model.action_space), draws, contexts, allowed=allowed)
     compared = compare(model, draws, contexts, candidate_actions(model.action_space), chosen, allowed)
-    words = action_words(spec, chosen.actions)
+    words = spec.action.words(chosen.actions)
     # Single precision has six digits to show.
     numbers = {
         column: np.char.mod("%.6g", getattr(chosen, name)).astype(float) for name, column in policy_names(spec).items()
     }
     summary: dict[str, Any] = {
         "rows": len(table),
-        "single": action_words(spec, compared.single[None])[0],
+        "single": spec.action.words(compared.single[None])[0],
         **compared.summary(),
         "p_best": float(chosen.p_best.mean()),
         "warnings": far_columns(spec, encoding, table),

@@ -107,7 +107,7 @@ def plan(
     no_program: NoProgram = False,
 ) -> None:
     """Say how much an experiment of each size would teach, designed and at random. Stopped, the same command goes on."""
-    from cobed.campaign.plan import make_plan, start_from
+    from cobed.campaign.plan import PlanSettings, make_plan, start_from
     from cobed.campaign.spec import read_spec
     from cobed.progress import ConsoleReporter
     from cobed.report.plan import plan_table, write_plan
@@ -122,10 +122,8 @@ def plan(
     begun = begun_campaign(spec, store)
     known = start_from(read, begun, [rows] if targets is None else [rows, aims], spec.resolve().parent)
     try:
-        found = make_plan(
-            read, known, rows, aims, size, worlds, seed=read.seed if seed is None else seed, budget=budget, kept=kept,
-            progress=ConsoleReporter(),
-        )  # fmt: skip
+        settings = PlanSettings(size, worlds, seed, budget, kept)
+        found = make_plan(known, rows, aims, settings, ConsoleReporter())
     except KeyboardInterrupt:
         sys.exit(f"cobed: stopped. The sizes that are done are kept in {kept}; the same command goes on from there.")
     say(plan_table(found).to_string(index=False))
