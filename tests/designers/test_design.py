@@ -88,8 +88,8 @@ def test_one_unit_and_one_target_are_enough():
     assert quick(dose_problem(num_contexts=1)).actions.shape == (1, 3)
 
 
-def test_the_same_seed_gives_the_same_numbers(discrete_problem):
-    first, again, other = quick(discrete_problem, 1), quick(discrete_problem, 1), quick(discrete_problem, 2)
+def test_the_same_seed_gives_the_same_numbers(linear_problem):
+    first, again, other = quick(linear_problem, 1), quick(linear_problem, 1), quick(linear_problem, 2)
     np.testing.assert_array_equal(first.history, again.history)
     assert first.information == again.information
     assert not np.array_equal(first.history, other.history)
