@@ -33,6 +33,10 @@ options = ["none", "5%"]
 [outcome]
 column = "visit"
 likelihood = "bernoulli"
+[[constraints.forbid]]
+action = "5%"
+column = "day"
+values = ["Sunday"]
 """
 
 
