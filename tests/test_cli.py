@@ -55,7 +55,7 @@ def test_a_wrong_budget_is_a_sentence_and_not_a_traceback(tmp_path):
     [
         (
             ["discreet"],
-            "cobed: Unknown experiment 'discreet'. Allowed: discrete, continuous, ablation, gp, bandit, causal.",
+            "cobed: There is no experiment 'discreet'. Allowed: discrete, continuous, ablation, gp, bandit, causal.",
         ),
         (["discrete", "--seeds", "0"], "cobed: --seeds must be at least 1, got 0."),
         (["discrete", "--worlds", "1"], "cobed: --worlds must be at least 2"),

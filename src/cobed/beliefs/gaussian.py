@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -26,7 +27,9 @@ class Gaussian(AbstractBelief):
 
     def __init__(self, mean: Params, cov: Any, root: Any = None):
         """`cov` (P, P), or the variances (P,) of independent numbers; `root` (P, P) where one is known."""
-        flat, unravel = ravel_pytree(mean)
+        # A model may be made while a function that uses it is traced: its numbers are known all the same.
+        with jax.ensure_compile_time_eval():
+            flat, unravel = ravel_pytree(mean)
         cov = np.asarray(cov, np.float32)
         cov = np.diag(cov) if cov.ndim == 1 else cov
         if cov.shape != (flat.size, flat.size):

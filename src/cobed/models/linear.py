@@ -38,7 +38,7 @@ class AbstractLinearGaussian(AbstractBeliefModel, AbstractGaussianModel):
             raise ModelError(
                 f"noise_std must be positive, got {noise_std!r}. For nearly exact outcomes give a small number."
             )
-        self.belief = Gaussian(jnp.atleast_1d(jnp.asarray(prior_mean, jnp.float32)), prior_cov)
+        self.belief = Gaussian(np.atleast_1d(np.asarray(prior_mean, np.float32)), prior_cov)
         self.action_space = action_space
         self.context_dim = context_dim
         self.noise_std = float(noise_std)
