@@ -131,7 +131,7 @@ def give_table(rng: random.Random, folder: Path, source: Any) -> None:
         with contextlib.suppress(CobedError):
             guess("fuzz", table, rng.choice([None, "offer"]), rng.choice([None, "amount"]))
         with contextlib.suppress(CobedError):
-            table.sample(2, 0)
+            table.part(np.arange(min(2, len(table))))
     if rng.random() < 0.15:
         give_to_campaign(rng, folder, rng.choice([campaign_tests.SPEC, *GOOD]), table)
         return

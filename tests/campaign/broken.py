@@ -232,8 +232,8 @@ def a_frame(rng: random.Random, *, plain: bool = False) -> pd.DataFrame:
         case 3:
             frame = pd.concat([frame, frame.iloc[:, :1]], axis=1)
         case 4:
-            # Of float16 and of complex numbers pandas makes no index.
-            with contextlib.suppress(NotImplementedError, TypeError):
+            # Of float16, of complex numbers and of some mixtures with bool pandas makes no index.
+            with contextlib.suppress(NotImplementedError, TypeError, ValueError):
                 frame = frame.set_index(frame.columns[0])
         case 5:
             frame.index = pd.date_range("2024", periods=number)
