@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 from cobed.lazy import jnp, jr
-from cobed.outcomes import AbstractLaw, register
-
-# exp(15) is three million: longer waits are a prior far too wide, and would overflow.
-MAX_LOG_MEAN = 15.0
+from cobed.outcomes import MAX_LOG_MEAN, AbstractLogLaw, register
 
 
-class Exponential(AbstractLaw):
+class Exponential(AbstractLogLaw):
     name = "exponential"
     describes = "waiting times"
     predictor_words = "logarithms of waiting times"
     allowed = "Allowed: numbers from 0 up, because the likelihood is exponential."
     default_typical = 1.0
-
-    def mean(self, eta):
-        return jnp.exp(jnp.minimum(eta, MAX_LOG_MEAN))
 
     def variance(self, eta, scale):
         return self.mean(eta) ** 2
@@ -30,15 +22,6 @@ class Exponential(AbstractLaw):
     def log_density(self, outcome, eta, scale):
         eta = jnp.minimum(eta, MAX_LOG_MEAN)
         return -eta - outcome * jnp.exp(-eta)
-
-    def link(self, mean):
-        return math.log(mean)
-
-    def slope(self, mean):
-        return mean
-
-    def expected(self, mean, variance):
-        return self.mean(mean + variance / 2)
 
     def information(self, mean, variance, scale):
         # d log p / d eta = y exp(-eta) - 1, whose variance is 1 whatever eta is.

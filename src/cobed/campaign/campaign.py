@@ -119,7 +119,7 @@ class Campaign:
             check_known(connection, self.spec, table, table.ids(self.spec.units.id).tolist())
             chosen = select_units(connection, self.spec, table, take, again=again)
         part = chosen.table
-        aims = part if given is None else given
+        target_table = part if given is None else given
         if len(part) > self.spec.max_units:
             raise CampaignError(
                 f"{table.name} has {len(part):,} units, and a round of this spec takes at most {self.spec.max_units:,}, "
@@ -127,11 +127,11 @@ class Campaign:
                 f"Experiment on a random part of them: cobed design --take {self.spec.max_units}. Deploy takes any number."
             )
         # The same units, targets and wishes: the same round.
-        marks = round_marks(self.spec, part.hash + aims.hash)
+        marks = round_marks(self.spec, part.hash + target_table.hash)
         if chosen.states and not chosen.is_stale and chosen.rounds[-1].units_hash in marks:
             rows = [chosen.states[unit] for unit in part.ids(self.spec.units.id)]
         else:
-            rows = self._design(chosen, aims, marks[0], budget, progress)
+            rows = self._design(chosen, target_table, marks[0], budget, progress)
         return part.with_columns(action_columns(self.spec, [row.action for row in rows]))
 
     def _design(
@@ -147,9 +147,11 @@ class Campaign:
         encoding = stored or fit_encoding(spec, tables)
         contexts, cells = encode_contexts(spec, encoding, table)
         check_levels(spec, encoding)
-        aims, target_cells = encode_contexts(spec, encoding, targets)
+        target_contexts, target_cells = encode_contexts(spec, encoding, targets)
         deployable = permitted_at(spec, targets, target_cells)
-        aimed = Targets(pick_targets(spec, aims), None if deployable is None else pick_targets(spec, deployable))
+        aimed = Targets(
+            pick_targets(spec, target_contexts), None if deployable is None else pick_targets(spec, deployable)
+        )
         with self.store.reading() as connection:
             field = read_field(connection, spec, encoding, chosen.number, len(table))
             known = kept.outcomes_mark(connection)

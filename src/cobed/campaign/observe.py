@@ -77,14 +77,14 @@ def add_outcomes(store: Store, spec: CampaignSpec, table: Table, round: int | No
             number, row, before = last[ids[place]]
             # A table that says nothing of the action leaves what was told of it before.
             action = (before or row).action if given[place] is None else given[place]
-            told = Outcome(number, row.unit, float(values[place]), action)
-            if before == told:
+            outcome = Outcome(number, row.unit, float(values[place]), action)
+            if before == outcome:
                 counts["unchanged"] += 1
                 continue
             counts["added" if before is None else "corrected"] += 1
             counts["unplanned"] += number == 0
             counts["other_action"] += action != row.action
-            new.append(told)
+            new.append(outcome)
         if seen is not None and not new:
             return Receipt(duplicate=True)
         upload = kept.write_upload(connection, table.hash, table.name, round)

@@ -112,16 +112,16 @@ class Plan:
 
     def sentences(self) -> list[str]:
         """What each size saves, in words; where noise hides it, that."""
-        told = []
+        lines = []
         for size in self.sizes:
             mean, error = size.difference
             if abs(mean) < 2 * error:
-                told.append(f"{size.units:,} units: no difference beyond the noise of {self.num_worlds:,} worlds.")
+                lines.append(f"{size.units:,} units: no difference beyond the noise of {self.num_worlds:,} worlds.")
                 continue
             needs = self.random_needs(size)
             wanted = f"more than {self.sizes[-1].units:,}" if np.isinf(needs) else f"about {needs:,.0f}"
-            told.append(f"CO-BED with {size.units:,} units reaches what random assignment needs {wanted} for.")
-        return told
+            lines.append(f"CO-BED with {size.units:,} units reaches what random assignment needs {wanted} for.")
+        return lines
 
 
 def start_from(spec: CampaignSpec, campaign: Campaign | None, tables: list[Table], directory: Path | None) -> Known:
@@ -169,9 +169,12 @@ def make_plan(
     seed = spec.seed if settings.seed is None else settings.seed
     check_levels(spec, known.encoding)
     contexts, cells = encode_contexts(spec, known.encoding, units)
-    aims, target_cells = encode_contexts(spec, known.encoding, targets)
+    target_contexts, target_cells = encode_contexts(spec, known.encoding, targets)
     may, deployable = permitted(spec, cells), permitted_at(spec, targets, target_cells)
-    aims, deployable = pick_targets(spec, aims), None if deployable is None else pick_targets(spec, deployable)
+    target_contexts, deployable = (
+        pick_targets(spec, target_contexts),
+        None if deployable is None else pick_targets(spec, deployable),
+    )
     sizes = settings.sizes or default_sizes(min(len(contexts), spec.max_units, MAX_UNITS))
     most = min(len(contexts), spec.max_units)
     for size in sizes:
@@ -190,7 +193,7 @@ def make_plan(
         allowed = Allowed(units=mask, targets=deployable, rules=limits_of(spec, size))
         try:
             allowed_batches(known.model.action_space, size, allowed)
-            batches[size] = Batch(contexts[order[:size]], aims, allowed)
+            batches[size] = Batch(contexts[order[:size]], target_contexts, allowed)
         except CobedError as error:
             # The largest has the last word where no size is possible.
             if settings.sizes or (not batches and size == max(sizes)):
@@ -198,7 +201,7 @@ def make_plan(
             notes.append(f"Left out {size:,} units. {error}")
     spent = find_budget(settings.budget or spec.design.budget)
     spent = spent if spent.num_starts else spent.replace(num_starts=NUM_STARTS)
-    mark = _fingerprint(known, contexts[order], aims, num_worlds, seed, spent)
+    mark = _fingerprint(known, contexts[order], target_contexts, num_worlds, seed, spent)
     done = _read(kept, mark)
     left = sum(COMPILING + size for size in batches if size not in done)
     started, work = time.perf_counter(), 0
@@ -215,7 +218,7 @@ def make_plan(
         if progress is not None:
             pace = (time.perf_counter() - started) / work
             progress(Progress(stage, number, len(batches), found.designed[0], pace * left, "regret"))
-    now = _regret_now(known, aims, deployable, seed)
+    now = _regret_now(known, target_contexts, deployable, seed)
     return Plan(now, tuple(done[size] for size in batches), num_worlds, tuple(notes))
 
 

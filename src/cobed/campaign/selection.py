@@ -81,10 +81,10 @@ def select_units(connection: Any, spec: CampaignSpec, table: Table, take: int | 
         drawn = np.sort(np.random.default_rng(spec.seed).choice(len(places), take, replace=False))
         free = np.isin(np.arange(len(ids)), places[drawn])
         return Selection(_part(spec, table, ids, free, take), take, rounds, {}, set())
-    told = None
+    left_out = None
     if not free.all():
-        told = f"{len(busy):,} of the {len(ids):,} units of {table.name} are left out: {why}. {more}"
-    return Selection(_part(spec, table, ids, free, None), None, rounds, {}, set(), told)
+        left_out = f"{len(busy):,} of the {len(ids):,} units of {table.name} are left out: {why}. {more}"
+    return Selection(_part(spec, table, ids, free, None), None, rounds, {}, set(), left_out)
 
 
 def _busy(connection: Any, ids: list[str], except_round: int | None) -> dict[str, bool]:

@@ -2,6 +2,7 @@
 
 from cobed.outcomes.base import AbstractLaw, law_named, laws, register
 from cobed.outcomes.bernoulli import NO, YES, Bernoulli
+from cobed.outcomes.log_link import MAX_LOG_MEAN, AbstractLogLaw
 from cobed.outcomes.normal import Normal
 from cobed.outcomes.poisson import Poisson
 
@@ -9,6 +10,6 @@ from cobed.outcomes.poisson import Poisson
 BERNOULLI, POISSON, NORMAL = map(register, (Bernoulli(), Poisson(), Normal()))
 
 __all__ = [
-    "BERNOULLI", "NO", "NORMAL", "POISSON", "YES", "AbstractLaw", "Bernoulli", "Normal", "Poisson", "law_named", "laws",
-    "register",
+    "BERNOULLI", "MAX_LOG_MEAN", "NO", "NORMAL", "POISSON", "YES", "AbstractLaw", "AbstractLogLaw", "Bernoulli", "Normal",
+    "Poisson", "law_named", "laws", "register",
 ]  # fmt: skip

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from cobed.lazy import jax, jnp, jr, jsp
-from cobed.outcomes.base import AbstractLaw
+from cobed.outcomes.log_link import MAX_LOG_MEAN, AbstractLogLaw
 
-# exp(15) is three million: counts above that are a prior far too wide, and would overflow.
-MAX_LOG_RATE = 15.0
 # Above this a column of whole numbers is more likely one of amounts.
 MAX_TYPICAL_COUNT = 50
 
 
-class Poisson(AbstractLaw):
+class Poisson(AbstractLogLaw):
     name = "poisson"
     describes = "counts"
     predictor_words = "logarithms of counts"
     allowed = "Allowed: whole numbers from 0 up, because the likelihood is poisson."
     default_typical = 1.0
-
-    def mean(self, eta):
-        return jnp.exp(jnp.minimum(eta, MAX_LOG_RATE))
 
     def variance(self, eta, scale):
         return self.mean(eta)
@@ -35,17 +28,8 @@ class Poisson(AbstractLaw):
         return jr.poisson(key, fixed).astype(jnp.float32) + (mean - fixed)
 
     def log_density(self, outcome, eta, scale):
-        eta = jnp.minimum(eta, MAX_LOG_RATE)
+        eta = jnp.minimum(eta, MAX_LOG_MEAN)
         return outcome * eta - jnp.exp(eta) - jsp.gammaln(outcome + 1)
-
-    def link(self, mean):
-        return math.log(mean)
-
-    def slope(self, mean):
-        return mean
-
-    def expected(self, mean, variance):
-        return self.mean(mean + variance / 2)
 
     def information(self, mean, variance, scale):
         # At the middle of the belief: the mean of a rate is that of few very large ones, which most worlds lack.
