@@ -1,6 +1,5 @@
 """Every field of a campaign.toml, from its definition in `spec`: as a template to fill in, and as a table for the documentation."""
 
-import json
 import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, get_args
@@ -10,6 +9,7 @@ from pydantic.fields import FieldInfo
 
 from cobed.campaign.columns import kinds
 from cobed.campaign.spec import CampaignSpec
+from cobed.campaign.toml import as_key, as_toml
 
 WIDTH = 118
 
@@ -28,9 +28,9 @@ def sections() -> Iterator[Section]:
     yield Section("", "", {name: top[name] for name in ("name", "seed")})
     for name, field in top.items():
         if name == "context":
-            described = ", ".join(f"{toml(kind.name)} ({kind.describes})" for kind in kinds())
+            described = ", ".join(f"{as_toml(kind.name)} ({kind.describes})" for kind in kinds())
             settings = [
-                f"{{ type = {toml(kind.name)}, {setting} = ... }}: {field.description}"
+                f"{{ type = {as_toml(kind.name)}, {setting} = ... }}: {field.description}"
                 for kind in kinds()
                 for setting, field in kind.model_fields.items()
                 if setting != "type"
@@ -66,10 +66,12 @@ def fill(values: Mapping[str, Mapping[str, Any]], names: Mapping[str, str]) -> s
         given = values.get(heading, {})
         if heading:
             lines += ["", *_comment(about), heading if given else f"# {heading}"]
-        lines += [f"{key(name)} = {toml(value)}" for name, value in given.items() if name not in fields]
+        lines += [f"{as_key(name)} = {as_toml(value)}" for name, value in given.items() if name not in fields]
         for name, field in fields.items():
             lines += _comment(field.description or "")
-            lines.append(f"{name} = {toml(given[name])}" if name in given else f"# {name} = {_example(field, names)}")
+            lines.append(
+                f"{name} = {as_toml(given[name])}" if name in given else f"# {name} = {_example(field, names)}"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -86,7 +88,7 @@ def _example(field: FieldInfo, names: Mapping[str, str]) -> str:
 
 def _default(field: FieldInfo) -> str:
     """The default as TOML; nothing where there is none to write."""
-    return "" if field.is_required() or field.default in (None, {}, ()) else toml(field.default)
+    return "" if field.is_required() or field.default in (None, {}, ()) else as_toml(field.default)
 
 
 def table() -> str:
@@ -99,27 +101,6 @@ def table() -> str:
             default = "needed" if field.is_required() else f"`{_default(field)}`" if _default(field) else ""
             lines.append(f"| `{name}` | {default} | {field.description} |")
     return "\n".join(lines) + "\n"
-
-
-def toml(value: Any) -> str:
-    """A value as TOML."""
-    match value:
-        case bool() | int():
-            return json.dumps(value)
-        case float():
-            written = f"{value:.3g}"
-            return written if any(mark in written for mark in ".e") else f"{written}.0"
-        case list() | tuple():
-            return "[" + ", ".join(map(toml, value)) + "]"
-        case _:
-            # A JSON string is a TOML basic string; TOML asks for DEL to be escaped as well.
-            return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def key(name: str) -> str:
-    """A key as TOML."""
-    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return name if bare else toml(name)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ import numpy as np
 
 from cobed.campaign.columns import kinds
 from cobed.campaign.columns.categorical import MAX_PROPOSED
-from cobed.campaign.fields import fill, key
+from cobed.campaign.fields import fill
 from cobed.campaign.tables import Complaints, Table
+from cobed.campaign.toml import as_key
 from cobed.errors import TableError
 from cobed.outcomes import laws
 
@@ -61,8 +62,13 @@ def _outcome(table: Table, column: str) -> dict[str, Any]:
     if values.size == 0:
         raise TableError(f"{table.name}, column {column!r} holds no outcome to guess from. Leave --outcome out.")
     law = next(law for law in laws() if law.suits(values))
-    spread = {"spread": float(values.std()) or 1.0} if law.has_scale else {}
-    return {"column": column, "likelihood": law.name, "typical": law.typical_of(values), **spread}
+    spread = {"spread": _rounded(values.std()) or 1.0} if law.has_scale else {}
+    return {"column": column, "likelihood": law.name, "typical": _rounded(law.typical_of(values)), **spread}
+
+
+def _rounded(number: float) -> float:
+    """Three digits of what is only guessed."""
+    return float(f"{number:.3g}")
 
 
 def _fill(name: str, identity: str, context: dict[str, str], action: dict[str, Any], outcome: dict[str, Any]) -> str:
@@ -74,5 +80,5 @@ def _fill(name: str, identity: str, context: dict[str, str], action: dict[str, A
         "[outcome]": outcome,
         "[design]": {"budget": "quick"},
     }
-    first, second = map(key, action["options"][:2])
-    return fill(values, {"column": key(next(iter(context), "age")), "first": first, "second": second})
+    first, second = map(as_key, action["options"][:2])
+    return fill(values, {"column": as_key(next(iter(context), "age")), "first": first, "second": second})

@@ -1,8 +1,9 @@
 """TOML with errors that name the line, and what pydantic found wrong, in words."""
 
+import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -12,25 +13,47 @@ from cobed.errors import SpecError
 
 # Characters of one sentence: names in a spec can be of any length.
 LONGEST = 1_000
+# What is needed, by pydantic's name of the fault, from what pydantic says about the limits.
+NEEDED: Mapping[str, Callable[[dict[str, Any]], str]] = {
+    "string_type": lambda _: 'text in quotes is needed, such as "..."',
+    "string_too_short": lambda _: "the text is empty",
+    "float_type": lambda _: "a number without quotes is needed",
+    "finite_number": lambda _: "a finite number is needed",
+    "int_type": lambda _: "a whole number is needed, without quotes and without a decimal point",
+    "bool_type": lambda _: "true or false is needed, without quotes",
+    "tuple_type": lambda _: 'a list in brackets is needed, such as ["...", "..."]',
+    "too_short": lambda limits: f"at least {limits['min_length']} is needed",
+    "greater_than_equal": lambda limits: f"at least {limits['ge']:.15g} is needed",
+    "less_than_equal": lambda limits: f"at most {limits['le']:.15g} is allowed",
+    "less_than": lambda limits: f"it must be below {limits['lt']:.15g}",
+}
 
 
 def parse(text: str, name: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        document = tomllib.loads(text)
+        json.dumps(
+            document, default=str
+        )  # which refuses numbers that Python cannot print, so that messages can hold the rest
+        return document
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SpecError(
             f"{name} is not valid TOML: {error}. Text goes in quotes, lists in [brackets], sections under [headings]."
         ) from error
+    except ValueError as error:
+        raise SpecError(f"{name} holds a whole number of thousands of digits. TOML allows 19 digits.") from error
 
 
 def problems(error: ValidationError, model: type[BaseModel], text: str, name: str) -> Iterator[str]:
     """One sentence for each thing that is wrong: file, line where it can be found, key, value, what is allowed."""
     for found in error.errors(include_url=False):
         place = tuple(found["loc"])
-        key = ".".join(map(str, place)) or "the file"
-        line = find_line(text, place)
-        where = f"{name}, line {line}, {key}" if line else f"{name}, {key}"
-        sentence = f"{where}: {_sentence(found, model, place)}"
+        sentence = _sentence(found, model, place)
+        # What does not fit together is told about the whole file, in a sentence that begins with the key.
+        named = tuple(re.findall(r"\w+", re.split(r"[ :\]]", sentence)[0]))
+        line = find_line(text, place or (named if named and named[0] in model.model_fields else ()))
+        parts = [name, *([f"line {line}"] if line else []), *([".".join(map(str, place))] if place else [])]
+        sentence = f"{', '.join(parts)}: {sentence}"
         yield sentence if len(sentence) <= LONGEST else sentence[: LONGEST - 3] + "..."
 
 
@@ -46,12 +69,31 @@ def _sentence(found: Any, model: type[BaseModel], place: tuple[Any, ...]) -> str
         return f"this key is missing.{' ' + described if described else ''}"
     if kind == "literal_error":
         near = nearest(str(value), re.findall(r"'([^']*)'", allowed["expected"]))
-        return f"{_short(value)} is not allowed.{near} Allowed: {allowed['expected']}."
+        return f"{shown(value)} is not allowed.{near} Allowed: {allowed['expected']}."
     if kind == "value_error":
         return f"{allowed['error']}."
     described = _description(model, place)
-    message = found["msg"][:1].lower() + found["msg"][1:]
-    return f"{_short(value)} is not allowed: {message}.{' ' + described if described else ''}"
+    return f"{shown(value)} is not allowed: {_needed(found, model, place)}.{' ' + described if described else ''}"
+
+
+def _needed(found: Any, model: type[BaseModel], place: tuple[Any, ...]) -> str:
+    """What the key needs in the place of a value of the wrong shape."""
+    section, inner = _section(model, place[:-1]), _section(model, place)
+    field = section.model_fields.get(str(place[-1])) if section is not None and place else None
+    heading, annotation = ".".join(map(str, place)), field and field.annotation
+    if found["type"] == "tuple_type" and inner is not None and inner in _models_in(annotation):
+        return f"a section [[{heading}]] for each is needed, with {', '.join(inner.model_fields)}"
+    if found["type"] in ("dict_type", "model_type"):
+        if len(place) == 1:
+            return f"a section [{heading}] is needed, with its keys in the lines below it"
+        if field is not None:
+            example = re.sub(r"<\w+>", "NAME", str((field.examples or ["{ NAME = ... }"])[0]))
+            return f"names with values in braces are needed, such as {example}"
+        keys = ", ".join(f"{name} = ..." for name in inner.model_fields) if inner is not None else "key = ..."
+        return f"keys with values in braces are needed: {{ {keys} }}"
+    if found["type"] in NEEDED:
+        return NEEDED[found["type"]](found.get("ctx", {}))
+    return found["msg"][:1].lower() + found["msg"][1:]
 
 
 def find_line(text: str, place: tuple[Any, ...]) -> int | None:
@@ -107,6 +149,30 @@ def _description(model: type[BaseModel], place: tuple[Any, ...]) -> str:
     return next(((inner.__doc__ or "").strip().split("\n")[0] for inner in _models_in(field.annotation)), "")
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
+def as_toml(value: Any) -> str:
+    """A value as it stands in a file."""
+    match value:
+        case bool() | int():
+            return json.dumps(value)
+        case list() | tuple():
+            return "[" + ", ".join(map(as_toml, value)) + "]"
+        case dict():
+            pairs = ", ".join(f"{as_key(str(name))} = {as_toml(each)}" for name, each in value.items())
+            return f"{{ {pairs} }}" if pairs else "{}"
+        case str():
+            # A JSON string is a TOML basic string; TOML asks for DEL to be escaped as well.
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case _:
+            return str(value)
+
+
+def as_key(name: str) -> str:
+    """A key as it stands in a file."""
+    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if bare else as_toml(name)
+
+
+def shown(value: Any) -> str:
+    """The same for a message: at most 60 characters."""
+    text = as_toml(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from cobed.campaign.complaints import short
 from cobed.campaign.near import nearest
 from cobed.campaign.tables import Complaints, Table
+from cobed.campaign.toml import shown
 from cobed.errors import SpecError
 from cobed.registry import Registry
 
@@ -115,12 +115,17 @@ def read_column(value: Any) -> Column:
         case dict():
             # A spec that was stored as JSON has a null for each setting that was left out.
             settings = {key: setting for key, setting in value.items() if setting is not None}
+        case list():
+            raise ValueError(
+                "a list is not allowed. Give the kind of the column in quotes; the names that a categorical column may hold are "
+                'its levels, { type = "categorical", levels = ["...", "..."] }'
+            )
         case _:
             settings = {"type": value}
     names, word = [kind.name for kind in kinds()], settings.get("type")
     if word not in names:
         problem = (
-            "its type is missing." if word is None else f"{short(word)} is not allowed.{nearest(str(word), names)}"
+            "its type is missing." if word is None else f"{shown(word)} is not allowed.{nearest(str(word), names)}"
         )
         allowed = ", ".join(f"{kind.name} ({kind.describes})" for kind in kinds())
         raise ValueError(f"{problem} Allowed types of a column: {allowed}")
