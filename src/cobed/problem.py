@@ -52,7 +52,7 @@ class Problem(eqx.Module):
         `allowed` says which actions units and targets may get, which units are fixed, and what holds over the whole batch.
         `optimum` is the way to the max-values; chosen to fit the model where it is None.
         """
-        self.contexts, self.targets = _table(contexts, "contexts"), _table(targets, "targets")
+        self.contexts, self.targets = read_contexts(contexts, "contexts"), read_contexts(targets, "targets")
         names = [list(getattr(table, "columns", [])) for table in (contexts, targets)]
         if all(names) and names[0] != names[1]:
             raise ProblemError(
@@ -137,7 +137,8 @@ def choices_at(
     return jnp.where(allowed[:, :, None], rows, actions[jnp.argmax(allowed, axis=1)][:, None])
 
 
-def _table(values: Any, name: str) -> Float[Array, "N C"]:
+def read_contexts(values: Any, name: str) -> Float[Array, "N C"]:
+    """A table of contexts or targets that a user gave: arrays, lists or DataFrames of numbers, one row for each."""
     table = read_numbers(values, name, ndim=2)
     if 0 in table.shape:
         raise ProblemError(

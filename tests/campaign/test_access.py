@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 
 import psycopg
 import pytest
@@ -180,6 +181,33 @@ for number in range(200):
     connection.execute(f"CREATE TABLE t{number} (x TEXT)")
 os._exit(9)
 """
+
+
+def test_processes_that_begin_a_campaign_at_once_wait_for_each_other(folder):
+    """Each observes its own history as soon as all are there; SQLite lets one at a time write."""
+    names = [f"history-{i}.csv" for i in range(5)]
+    for i, name in enumerate(names):
+        (folder / name).write_text(HISTORY.splitlines()[0] + f"\nunit{i},1,none,40\n")
+    code = (
+        "import pathlib, sys, time; from cobed import cli; from cobed.campaign import campaign\n"
+        "pathlib.Path(sys.argv[2] + '.ready').touch()\n"
+        "while not pathlib.Path('go').exists(): time.sleep(0.001)\n"
+        "cli.main()"
+    )
+    running = [
+        subprocess.Popen([sys.executable, "-c", code, "observe", name], stderr=subprocess.PIPE, text=True)
+        for name in names
+    ]
+    while not all(
+        (folder / f"{name}.ready").exists() or process.poll() for name, process in zip(names, running, strict=True)
+    ):
+        time.sleep(0.01)
+    (folder / "go").touch()
+    said = [process.communicate(timeout=120)[1] for process in running]
+    assert [process.returncode for process in running] == [0] * 5, said
+    campaign = Campaign.open(folder / "campaign.db")
+    assert sorted(campaign.export()["customer"]) == [f"unit{i}" for i in range(5)]
+    campaign.close()
 
 
 def test_a_creation_that_was_killed_halfway_can_be_done_again(run, folder):

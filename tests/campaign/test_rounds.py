@@ -165,6 +165,17 @@ def test_units_in_the_field_are_fixed_rows_of_the_next_design_and_of_nothing_els
     assert is_fixed(meanwhile.batches[-1]).tolist() == [False] * 3 + [True] * 3
 
 
+def test_a_second_wave_is_designed_beside_the_first_before_any_outcome_is_in(begin, meanwhile):
+    campaign = begin(SPEC)
+    first = campaign.recommend(people(8), take=3)
+    assert offers(campaign.recommend(people(8), take=3)) == offers(first)
+    second = campaign.recommend(people(8), take=3, new_round=True)
+    assert set(second["customer"]).isdisjoint(first["customer"])
+    assert is_fixed(meanwhile.batches[-1]).tolist() == [False] * 3 + [True] * 3
+    assert [r.num_units for r in campaign.rounds()] == [3, 3]
+    assert stored(campaign) == offers(first) | offers(second)
+
+
 def put_in_field(campaign, frame, action):
     """A round as a design would have stored it, so that none has to be compiled."""
     rows = [Assignment(unit, {"recency": recency}, action) for unit, recency in frame.values.tolist()]

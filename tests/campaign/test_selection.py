@@ -43,13 +43,15 @@ class Given:
     def __init__(self, campaign):
         self.campaign = campaign
 
-    def select(self, table, take=None, *, again=False):
+    def select(self, table, take=None, **how):
         with self.campaign.store.reading() as connection:
-            return select_units(connection, self.campaign.spec, read_table(table, "units"), take, again=again)
+            return select_units(
+                connection, self.campaign.spec, read_table(table, "units"), take, **{"again": False, **how}
+            )
 
-    def plan(self, table, take=None, *, again=False):
+    def plan(self, table, take=None, **how):
         """The units of the round that comes next, which is stored."""
-        chosen = self.select(table, take, again=again)
+        chosen = self.select(table, take, **how)
         rows = [Assignment(unit, {"new": 1.0}, "5%") for unit in chosen.table.frame["customer"]]
         made = Round(chosen.number, records.now(), "", 0, chosen.version, {"take": take})
         with self.campaign.store.transaction() as connection:
@@ -92,6 +94,33 @@ def test_the_same_draw_again_is_the_same_round_until_an_outcome_is_in(given):
     assert grown.table.frame["customer"].tolist() == first[::-1]
     given.observe(first[0])
     assert given.select(many(50), 20).number == 2
+
+
+@pytest.mark.parametrize("take", [20, None])
+def test_a_new_round_has_the_other_units_of_the_table_before_any_outcome_is_in(given, take):
+    first = given.plan(many(50), 20)
+    second = given.plan(many(50), take, new_round=True)
+    assert set(second).isdisjoint(first)
+    assert len(second) == take or {*first, *second} == set(many(50)["customer"])
+    # Then it is the last round, which the same command gives once more.
+    chosen = given.select(many(50), take)
+    assert (chosen.number, list(chosen.states)) == (2, second)
+    if take is None:
+        with pytest.raises(CampaignError, match=r"All 50 units of units have been in a round .* 50 wait"):
+            given.select(many(50), new_round=True)
+    else:
+        assert given.select(many(50), 5, new_round=True).number == 3
+        with pytest.raises(
+            TableError, match=r"of which 10 are free; 20 of them cannot be drawn\. 0 have an outcome, 40"
+        ):
+            given.select(many(50), 20, new_round=True)
+
+
+def test_a_new_round_does_not_begin_while_pins_of_the_last_one_are_not_designed(given):
+    first = given.plan(many(50), 20)
+    given.campaign.pin({first[0]: "none"})
+    with pytest.raises(CampaignError, match=r"Round 1 was pinned or rejected in part .* without --next"):
+        given.select(many(50), 20, new_round=True)
 
 
 def test_another_number_drawn_is_another_round(given):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from cobed.campaign import parts
 from cobed.campaign.fields import table
 from cobed.campaign.spec import CampaignSpec, parse_spec, read_spec
 from cobed.campaign.template import template
@@ -276,6 +277,24 @@ def test_what_is_needed_is_said_as_it_is_written(line, message):
     text = re.sub(rf"(?m)^{key} = .*$", line, GOOD) if not key.startswith("[") else f"{GOOD}\n{line}\n"
     with pytest.raises(SpecError, match=message):
         parse_spec(text)
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ('[design]\ndesigner = "Thomson"', r"line 22, design\.designer: there is no .*mean 'Thompson'\? Allowed: CO-BED, R"),
+        ('[design]\nobjective = "Value"', r"objective: there is no objective 'Value'\. Did you mean 'value'\? Allowed: auto, v"),
+        ('[model]\ninference = "gibs"', r"model\.inference: there is no sampler 'gibs'\..* Allowed: auto, conjugate"),
+    ],
+)  # fmt: skip
+def test_a_part_that_is_not_there_is_told_when_the_spec_is_read(section, message):
+    with pytest.raises(SpecError, match=message):
+        parse_spec(f"{GOOD}{section}\n")
+
+
+@pytest.mark.parametrize("kind", parts.DEFAULTS)
+def test_the_parts_that_are_known_without_jax_are_those_of_cobed_itself(kind):
+    assert set(parts.WITHOUT_JAX[kind]) == {*parts.registry_of(kind).items()}
 
 
 @pytest.mark.parametrize("number", ["1" * 5000, "0x" + "f" * 5000])

@@ -1,5 +1,8 @@
 """The deployed action has the largest posterior expected reward, and the table says how sure we are."""
 
+import dataclasses
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -9,9 +12,9 @@ from scipy.stats import norm
 
 from cobed.data import Data
 from cobed.decide import Chooser, deploy
-from cobed.errors import ProblemError
+from cobed.errors import ModelError, ProblemError
 from cobed.inference import Conjugate, Posterior
-from cobed.models import ContinuousExample, DiscreteExample, LinearGaussian, discrete
+from cobed.models import AbstractModel, ContinuousExample, DiscreteExample, LinearGaussian, discrete
 from cobed.problem import Problem
 from cobed.spaces import Box, Discrete, Product
 
@@ -107,3 +110,36 @@ def test_missing_and_misshapen_targets_are_named():
         deploy(prior_of(TWO, 8), TWO)
     with pytest.raises(ProblemError, match="targets"):
         deploy(prior_of(TWO, 8), Problem(TWO, [[0.0]], [[0.0]]), [[0.0, 1.0]])
+
+
+class Counted(AbstractModel):
+    """Rewards psi[a]; every outcome that is really drawn is counted."""
+
+    action_space: Discrete = NAMES
+    context_dim: int | None = 1
+    calls: ClassVar[list[int]] = []
+
+    def sample_prior(self, key):
+        return jr.normal(key, (2,))
+
+    def mean_reward(self, params, context, action):
+        return params @ action / jnp.where(context[0] > 1e30, 0.0, 1.0)
+
+    def sample_outcome(self, key, params, context, action):
+        jax.debug.callback(lambda: self.calls.append(1))
+        return self.mean_reward(params, context, action) + jr.normal(key)
+
+
+def test_the_contract_of_a_model_is_checked_once_and_not_when_its_policy_is_deployed():
+    problem = Problem(Counted(), [[0.0]], [[0.0]])
+    jax.effects_barrier()
+    assert Counted.calls
+    Counted.calls.clear()
+    posterior = dataclasses.replace(prior_of(problem.model, 8), model=problem.model)
+    assert len(deploy(posterior, [[1.0], [2.0]]).labels) == len(deploy(posterior, problem, [[1.0], [2.0]]).labels) == 2
+    jax.effects_barrier()
+    assert not Counted.calls
+    with pytest.raises(ModelError, match=r"Row 1 of the targets: mean_reward is not finite there \(1 such row"):
+        deploy(posterior, [[1.0], [2e30]])
+    with pytest.raises(ModelError, match=r"2 column\(s\) and the model expects 1"):
+        deploy(posterior, [[1.0, 2.0]])

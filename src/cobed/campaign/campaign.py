@@ -11,14 +11,7 @@ import pandas as pd
 from cobed.campaign import records as kept
 from cobed.campaign.constraints import check_levels, permitted, permitted_at
 from cobed.campaign.database import DAMAGED
-from cobed.campaign.encoding import (
-    Encoding,
-    action_columns,
-    encode_contexts,
-    fit_encoding,
-    pick_targets,
-    rows_of,
-)
+from cobed.campaign.encoding import Encoding, action_columns, encode_contexts, fit_encoding, pick_targets, rows_of
 from cobed.campaign.ids import check_known
 from cobed.campaign.marks import round_marks
 from cobed.campaign.observe import (
@@ -102,6 +95,7 @@ class Campaign:
         *,
         take: int | None = None,
         again: bool = False,
+        new_round: bool = False,
         budget: Any = None,
         progress: "Reporter | None" = None,
     ) -> pd.DataFrame:
@@ -110,14 +104,14 @@ class Campaign:
         `targets` is where the policy will be deployed; by default the units themselves. `take` draws so many of the rows at
         random. Units that have an outcome or wait for one are left out unless `again`; those that wait count as fixed.
         A round on the same units without outcomes is not repeated: the stored one comes back, designed anew where
-        `targets`, pins or rejections have changed.
+        `targets`, pins or rejections have changed. With `new_round` the other units of the table are a round of their own.
         """
         table = read_table(units, "units")
         given = None if targets is None else read_table(targets, "targets")
         self._check_free(table, self.spec.action.columns)
         with self.store.reading() as connection:
             check_known(connection, self.spec, table, table.ids(self.spec.units.id).tolist())
-            chosen = select_units(connection, self.spec, table, take, again=again)
+            chosen = select_units(connection, self.spec, table, take, again=again, new_round=new_round)
         part = chosen.table
         target_table = part if given is None else given
         if len(part) > self.spec.max_units:

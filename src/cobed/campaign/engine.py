@@ -17,8 +17,8 @@ import numpy as np
 from cobed.allowed import Allowed, Feasible
 from cobed.budget import Budget, find_budget
 from cobed.campaign.encoding import Encoding
+from cobed.campaign.parts import DEFAULTS
 from cobed.campaign.process import PROCESS_DRAWS, build_process, learn_process
-from cobed.campaign.sections import DEFAULT_DESIGNER
 from cobed.campaign.spec import CampaignSpec
 from cobed.data import Data
 from cobed.designers.cobed import design
@@ -149,7 +149,7 @@ def design_batch(
     # Before any outcome the model's own prior has endless draws, and a process holds the outcomes itself.
     own = posterior.method == "prior" or model.process() is not None
     problem = batch.problem(model if own else model.given(posterior))
-    if spec.design.designer != DEFAULT_DESIGNER:
+    if spec.design.designer != DEFAULTS["designer"]:
         return DESIGNERS.named(spec.design.designer)(problem, seed=seed)
     budget = find_budget(budget or spec.design.budget)
     if budget.num_starts is None and problem.num_contexts >= MANY_UNITS:

@@ -3,9 +3,10 @@
 import functools
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, create_model, field_validator, model_validator
 
 from cobed.campaign.columns.base import Name
+from cobed.campaign.parts import DEFAULTS, check_part
 from cobed.errors import ModelError
 from cobed.outcomes import AbstractLaw, law_named, laws
 from cobed.rules import AtLeast, AtMost, Forbid, MaxCost, kinds
@@ -188,7 +189,7 @@ class ModelSpec(SectionModel):
         examples=["1.0"],
     )
     inference: Name = Field(
-        "auto",
+        DEFAULTS["sampler"],
         description="How outcomes teach: auto, or a sampler by its name, such as laplace or nuts. gp: always exact.",
     )
     fit: Annotated[bool, Field(strict=True)] = Field(
@@ -204,8 +205,10 @@ class ModelSpec(SectionModel):
             raise ValueError(f"a program is written 'module:function', got {value!r}")
         return value
 
-
-DEFAULT_DESIGNER = "CO-BED"
+    @field_validator("inference")
+    @classmethod
+    def _known_sampler(cls, value: str):
+        return check_part("sampler", value)
 
 
 class DesignSpec(SectionModel):
@@ -213,11 +216,12 @@ class DesignSpec(SectionModel):
 
     budget: Literal["smoke", "quick", "paper"] = Field("quick", description="smoke (to try), quick, or paper (hours).")
     designer: Name = Field(
-        DEFAULT_DESIGNER,
+        DEFAULTS["designer"],
         description="Who chooses the actions: CO-BED, or a simpler designer by its name, such as Random or Thompson.",
     )
     objective: Name = Field(
-        "auto", description="What CO-BED climbs: auto, or an objective by its name, such as value or infonce."
+        DEFAULTS["objective"],
+        description="What CO-BED climbs: auto, or an objective by its name, such as value or infonce.",
     )
     about: Literal["max-values", "parameters"] = Field(
         "max-values", description="max-values: what the best action earns (CO-BED). parameters: all coefficients."
@@ -225,6 +229,11 @@ class DesignSpec(SectionModel):
     max_targets: Annotated[int, Field(ge=1, le=2000, strict=True)] = Field(
         100, description="So many of the target rows, drawn at random, stand for all while a round is designed."
     )
+
+    @field_validator("designer", "objective")
+    @classmethod
+    def _known_part(cls, value: str, info: ValidationInfo):
+        return check_part(info.field_name or "", value)
 
 
 class ConstraintsSpec(SectionModel):

@@ -46,16 +46,24 @@ class Selection:
         return bool(self.states) and bool(self.rounds[-1].summary.get("stale", False))
 
 
-def select_units(connection: Any, spec: CampaignSpec, table: Table, take: int | None, *, again: bool) -> Selection:
+def select_units(
+    connection: Any, spec: CampaignSpec, table: Table, take: int | None, *, again: bool, new_round: bool = False
+) -> Selection:
     """The rows of a table that a round is about: with `take` so many of them drawn at random.
 
     Units that have an outcome or wait for one are left out unless `again`. The last round comes once more where the table
-    and `take` mean the same units, and none of them has an outcome or it is to be designed anew.
+    and `take` mean the same units, and none of them has an outcome or it is to be designed anew; never with `new_round`.
     """
     ids = table.ids(spec.units.id).tolist()
     rounds = [r for r in kept.read_rounds(connection) if r.id > 0]
     busy = _busy(connection, ids, None)
-    if rounds and (rounds[-1].num_outcomes == 0 or rounds[-1].summary.get("stale", False)):
+    is_stale = bool(rounds) and bool(rounds[-1].summary.get("stale", False))
+    if new_round and is_stale:
+        raise CampaignError(
+            f"Round {rounds[-1].id} was pinned or rejected in part and is to be designed anew before another one begins. "
+            "Give the command that designed it, without --next (in Python new_round=True)."
+        )
+    if rounds and not new_round and (rounds[-1].num_outcomes == 0 or is_stale):
         own = list(kept.read_planned(connection, kept.in_round(rounds[-1].id)))
         members = {place.row.unit for place in own}
         if take is not None:

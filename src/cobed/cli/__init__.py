@@ -9,7 +9,7 @@ import typer
 from typer.rich_utils import rich_format_error
 
 from cobed import __version__
-from cobed.cli import campaign
+from cobed.cli import campaign, prepare
 from cobed.cli.options import output
 from cobed.errors import CobedError
 from cobed.storage import printable
@@ -86,6 +86,7 @@ def reproduce(
     print(f"Results: {(out / 'results.json').resolve()}\nReport: {report.resolve()}")
 
 
+app.add_typer(prepare.app)
 app.add_typer(campaign.app)
 
 

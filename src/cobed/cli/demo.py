@@ -10,7 +10,7 @@ import pandas as pd
 
 from cobed.budget import find_budget
 from cobed.campaign.simulated import EMAILS, SPEC, customers, rates_of, visit_rates
-from cobed.cli import campaign
+from cobed.cli import campaign, prepare
 from cobed.errors import StorageError
 from cobed.storage import make_folder
 
@@ -34,7 +34,7 @@ def run(out: Path, seed: int, budget: str) -> None:
         units.to_csv("customers.csv", index=False)
         others.to_csv("others.csv", index=False)
         design, outcomes = Path("assignments.csv"), Path("outcomes.csv")
-        _step("check customers.csv others.csv", lambda: campaign.check([Path("customers.csv"), Path("others.csv")]))
+        _step("check customers.csv others.csv", lambda: prepare.check([Path("customers.csv"), Path("others.csv")]))
         _step(
             "design customers.csv --targets others.csv",
             lambda: campaign.design(Path("customers.csv"), Path("others.csv")),

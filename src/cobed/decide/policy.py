@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cobed.allowed import Allowed
+from cobed.allowed import Allowed, target_mask
 from cobed.decide.engine import decide
-from cobed.errors import ProblemError
+from cobed.errors import ModelError, ProblemError
 from cobed.inference.base import Posterior
 from cobed.models.base import AbstractModel
-from cobed.problem import Problem
+from cobed.models.contract import check_shapes
+from cobed.optimum import check_optimum, choose_optimum
+from cobed.problem import Problem, read_contexts
 from cobed.spaces import label_columns
 
 if TYPE_CHECKING:
@@ -54,27 +56,43 @@ def deploy(posterior: Posterior, where: Any, targets: Any = None, *, allowed: An
     other posteriors, and for other targets, give the problem or the model and then the targets. `allowed` (T, K) marks the named
     actions that each of these targets may get; a problem knows it of its own.
     """
-    may = Allowed(targets=allowed)
+    model, optimum = posterior.model, None
     if isinstance(where, Problem):
         if targets is not None and allowed is None and where.target_mask is not None:
             raise ProblemError(
                 "The problem's targets may not get every action: pass allowed (T, K) for the other targets."
             )
-        may = Allowed(targets=where.target_mask) if allowed is None else may
+        model, optimum = where.model, where.optimum if allowed is None else None
+        allowed = where.target_mask if allowed is None else allowed
         targets = where.targets if targets is None else targets
-        optimum = where.optimum if allowed is None else None
-        problem = Problem(where.model, where.contexts, targets, allowed=may, optimum=optimum)
-    elif isinstance(where, AbstractModel) and targets is None:
-        raise ProblemError("deploy(posterior, model) needs the targets to act in: pass targets of shape (T, C).")
     elif isinstance(where, AbstractModel):
-        problem = Problem(where, targets, targets, allowed=may)
-    elif posterior.model is None:
+        if targets is None:
+            raise ProblemError("deploy(posterior, model) needs the targets to act in: pass targets of shape (T, C).")
+        model = where
+    elif model is None:
         raise ProblemError("This posterior does not know its model: deploy(posterior, model, targets).")
     else:
-        problem = Problem(posterior.model, where, where, allowed=may)
-    model, targets, mask = problem.model, np.asarray(problem.targets), problem.target_mask
-    mask = None if mask is None else np.asarray(mask)
-    found = decide(model, problem.optimum, posterior.params, targets, weights=posterior.weights, allowed=mask)
+        targets = where
+    table = read_contexts(targets, "targets")
+    if isinstance(where, Problem) and table.shape[1] != where.targets.shape[1]:
+        raise ProblemError(
+            f"The targets have {table.shape[1]} column(s) and the problem {where.targets.shape[1]}. Give the same columns."
+        )
+    # The numbers of a model are checked where a problem is built; here those of the policy are.
+    model, _ = check_shapes(model, table)
+    mask = target_mask(model.action_space, len(table), Allowed(targets=allowed))
+    if optimum is None:
+        optimum = choose_optimum(model, table, mask)
+    else:
+        check_optimum(optimum, model, table, mask)
+    targets = np.asarray(table)
+    found = decide(model, optimum, posterior.params, targets, weights=posterior.weights, allowed=mask)
+    odd = np.flatnonzero(~np.isfinite(found.expected))
+    if len(odd):
+        raise ModelError(
+            f"Row {odd[0]} of the targets: mean_reward is not finite there ({len(odd)} such row(s)). Look for log, sqrt or a "
+            "division outside their range, or for targets that the model is not made for."
+        )
     return Policy(
         targets=targets,
         actions=found.actions,

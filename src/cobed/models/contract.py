@@ -45,12 +45,7 @@ def check_model(model: AbstractModel, contexts: Float[Array | np.ndarray, "D C"]
 
     What is returned says why outcomes have no gradient in the action that could be followed; None where they have one.
     """
-    _check_kind(model)
-    contexts = jnp.asarray(contexts)
-    _check_context_dim(model, contexts)
-    model = model.for_contexts(contexts.shape[1])
-    rows = contexts[np.linspace(0, contexts.shape[0] - 1, NUM_ROWS).round().astype(int)]
-    _check_shapes(model, rows)
+    model, rows = check_shapes(model, contexts)
     probe, again, failure = attempt("The model", lambda: _probe_all(model, rows))
     _check_params(probe.params)
     _check_independence(probe)
@@ -65,6 +60,19 @@ def check_model(model: AbstractModel, contexts: Float[Array | np.ndarray, "D C"]
         )
     _check_best_action(probe)
     return gap
+
+
+def check_shapes(
+    model: AbstractModel, contexts: Float[Array | np.ndarray, "D C"]
+) -> tuple[AbstractModel, Float[Array, "R C"]]:
+    """The part of the check that runs nothing. Returns the model for these contexts, and the rows that it is tried on."""
+    _check_kind(model)
+    contexts = jnp.asarray(contexts)
+    _check_context_dim(model, contexts)
+    model = model.for_contexts(contexts.shape[1])
+    rows = contexts[np.linspace(0, contexts.shape[0] - 1, NUM_ROWS).round().astype(int)]
+    _check_shapes(model, rows)
+    return model, rows
 
 
 def _probe_all(model: AbstractModel, rows: Float[Array, "R C"]) -> tuple[Probe, Callable[[int], Walks], str | None]:

@@ -1,0 +1,123 @@
+"""The commands before a campaign begins: init, check, plan. Thin: parse, call, print."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cobed.cli.options import (
+    DEFAULT,
+    NoProgram,
+    Place,
+    Spec,
+    begun_campaign,
+    check_outputs,
+    far_warnings,
+    output,
+    read_given,
+    say,
+    warn,
+)
+from cobed.errors import CampaignError, CobedError
+
+app = typer.Typer()
+
+
+@app.command()
+def init(
+    spec: Annotated[Path, typer.Argument(help="Where to write it.")] = DEFAULT,
+    table: Annotated[Path | None, typer.Option("--from", help="A table whose columns to start from.")] = None,
+    action: Annotated[str | None, typer.Option(help="Its column of past actions, if it has one.")] = None,
+    outcome: Annotated[str | None, typer.Option(help="Its column of past outcomes, if it has one.")] = None,
+) -> None:
+    """Write a commented campaign.toml to fill in."""
+    from cobed.campaign.spec import parse_spec
+    from cobed.campaign.tables import read_table
+    from cobed.campaign.template import guess, template
+    from cobed.storage import check_output, write_output
+
+    if spec.exists():
+        raise CampaignError(f"{spec} exists already and is not written over. Give another name, or remove it.")
+    check_output(spec)
+    if table is None and (action or outcome):
+        raise CampaignError("--action and --outcome name columns of a table. Give it with --from.")
+    name = spec.resolve().parent.name or "campaign"
+    text = template(name) if table is None else guess(name, read_table(table), action, outcome)
+    if table is not None:
+        try:
+            parse_spec(text, spec.name)
+        except CobedError as error:
+            say(f"To be corrected by hand:\n{error}\n")
+    write_output(spec, lambda file: file.write(text.encode()))
+    say(f"Wrote {spec}. Edit it, then: cobed check --spec {spec} YOUR_TABLE.csv")
+
+
+@app.command()
+def check(
+    tables: Annotated[
+        list[Path] | None, typer.Argument(help="Tables to check too: units, targets or outcomes.")
+    ] = None,
+    spec: Spec = DEFAULT,
+    store: Place = None,
+) -> None:
+    """Say what is wrong with the spec and with tables, alone and together, before any work is done. Changes nothing."""
+    from cobed.campaign.check import check_tables
+    from cobed.campaign.spec import read_spec
+
+    read, _ = read_spec(spec)
+    actions = ", ".join(read.action.options or read.action.numbers or ())
+    say(
+        f"{spec.name}: fine. {len(read.context)} context column(s); actions: {actions}; {read.outcome.likelihood} outcome."
+    )
+    begun = begun_campaign(spec, store)
+    for finding in check_tables(read, [read_given(path) for path in tables or []], begun):
+        say(f"{finding.table}: {finding.sentence}")
+        warn(finding.warnings)
+
+
+@app.command()
+def plan(
+    units: Annotated[Path, typer.Argument(help="Units that could be in the experiment, one row each.")],
+    targets: Annotated[
+        Path | None, typer.Option(help="Where the policy will be deployed. By default the units themselves.")
+    ] = None,
+    size: Annotated[
+        list[int] | None, typer.Option(help="A number of units; again for more. By default all rows, a half, ...")
+    ] = None,
+    worlds: Annotated[int, typer.Option(help="So many simulated worlds: more are slower and less noisy.")] = 500,
+    budget: Annotated[
+        str | None, typer.Option(help="Of each design: smoke, quick or paper. By default the spec's.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Same seed, same numbers. By default the spec's.")] = None,
+    out: Annotated[
+        Path, typer.Option(parser=output, help="Where to write the page; its numbers go beside it as .json.")
+    ] = Path("plan.html"),
+    spec: Spec = DEFAULT,
+    store: Place = None,
+    no_program: NoProgram = False,
+) -> None:
+    """Say how much an experiment of each size would teach, designed and at random. Stopped, the same command goes on."""
+    from cobed.campaign.plan import PlanSettings, make_plan, start_from
+    from cobed.campaign.spec import read_spec
+    from cobed.progress import ConsoleReporter
+    from cobed.report.plan import plan_table, write_plan
+
+    kept = out.with_suffix(".json") if out.name else out
+    check_outputs(
+        [kept, out], spec, store, {"the table of units": units, "the table of targets": targets}, tables=False
+    )
+    read, _ = read_spec(spec)
+    rows = read_given(units)
+    aims = rows if targets is None else read_given(targets)
+    begun = begun_campaign(spec, store)
+    known = start_from(read, begun, [rows] if targets is None else [rows, aims], spec.resolve().parent)
+    try:
+        settings = PlanSettings(size, worlds, seed, budget, kept)
+        found = make_plan(known, rows, aims, settings, ConsoleReporter())
+    except KeyboardInterrupt:
+        sys.exit(f"cobed: stopped. The sizes that are done are kept in {kept}; the same command goes on from there.")
+    say(plan_table(found).to_string(index=False))
+    say("\n".join(found.sentences()))
+    warn([*far_warnings(read, begun, [rows, aims]), *found.warnings])
+    say(f"Plan: {write_plan(read, found, out).resolve()}")
