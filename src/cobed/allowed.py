@@ -14,6 +14,7 @@ from cobed.assignment import Limits, best_assignment, check_assignable
 from cobed.errors import ProblemError
 from cobed.rules import AbstractRule, Batch
 from cobed.spaces import AbstractSpace, Discrete
+from cobed.tables import read_amounts
 from cobed.types import AnyArray, Array, Bool, Float, Int
 
 
@@ -227,17 +228,8 @@ def _mask(values: Any, name: str, num_rows: int, space: AbstractSpace) -> Bool[n
 
 
 def _limits(space: AbstractSpace, num_units: int, allowed: Allowed):
-    names = space.options or tuple(map(str, range(space.dim)))
-    costs = np.zeros(space.dim) if allowed.costs is None else allowed.costs
-    if isinstance(costs, Mapping):
-        unknown = [name for name in costs if name not in names]
-        if unknown:
-            raise ProblemError(f"Allowed.costs names {unknown[0]!r}, which is no action. Allowed: {', '.join(names)}.")
-        costs = [costs.get(name, 0.0) for name in names]
-    costs = np.asarray(costs, float)
-    if costs.shape != (space.dim,) or not np.isfinite(costs).all():
-        raise ProblemError(f"Allowed.costs needs a finite number for each of {space.dim} action entries, got {costs}.")
-    limits = [limit for rule in allowed.rules for limit in rule.limits(Batch(names, costs, num_units))]
+    costs = read_amounts(allowed.costs, space.entry_names, "Allowed.costs")
+    limits = [limit for rule in allowed.rules for limit in rule.limits(Batch(space.entry_names, costs, num_units))]
     if limits and space.options is None and len(space.continuous) < space.dim:
         raise ProblemError(f"Rules over a batch are about named actions or numbers, and the actions are {space}.")
     return limits

@@ -1,5 +1,6 @@
 """Reading users' numbers: arrays, lists and DataFrames, with errors that name the row and the column."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,3 +40,16 @@ def read_numbers(values: Any, name: str, ndim: int, advice: str = "Fill them or 
             f"{name}, {where}: {value} is not a finite number{single} ({len(bad)} such value(s) in all). {advice}"
         )
     return array
+
+
+def read_amounts(values: Mapping[str, float] | Any, names: Sequence[str], what: str) -> np.ndarray:
+    """One finite number for each name, (A,): from a vector, or by name with 0 where there is none; None is 0 for all."""
+    if isinstance(values, Mapping):
+        unknown = [name for name in values if name not in names]
+        if unknown:
+            raise ProblemError(f"{what} names {unknown[0]!r}, which is no action. Allowed: {', '.join(names)}.")
+        values = [values.get(name, 0.0) for name in names]
+    amounts = np.zeros(len(names)) if values is None else np.asarray(values, float)
+    if amounts.shape != (len(names),) or not np.isfinite(amounts).all():
+        raise ProblemError(f"{what} needs a finite number for each of {len(names)} action entries, got {amounts}.")
+    return amounts

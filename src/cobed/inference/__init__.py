@@ -78,15 +78,15 @@ def _doubts(model: AbstractModel, data: Data, posterior: Posterior) -> tuple[str
         )
     if (noise_std := model.gaussian_noise()) is not None:
         # y - E_post f is Normal(0, noise^2 + Var_post f) when the model is right.
-        rewards = np.asarray(posterior.mean_rewards(model, data.contexts, data.actions), np.float64)
+        expected = np.asarray(posterior.mean_outcomes(model, data.contexts, data.actions), np.float64)
         weights = np.asarray(posterior.weights, np.float64)
-        # Decisions are made by rewards computed like these.
+        # Decisions are made by expected outcomes computed like these.
         rows = np.unique(np.linspace(0, data.num_rows - 1, ROWS).astype(int))
         some = Data(data.contexts[rows], data.actions[rows], data.outcomes[rows])
-        seen = gaussian_witnesses(posterior.params, outcomes[rows] - rewards[:, rows], noise_std)
+        seen = gaussian_witnesses(posterior.params, outcomes[rows] - expected[:, rows], noise_std)
         check_densities(posterior.method, model, some, seen)
-        means = weights @ rewards
-        spread = np.sqrt(noise_std**2 + weights @ (rewards - means) ** 2)
+        means = weights @ expected
+        spread = np.sqrt(noise_std**2 + weights @ (expected - means) ** 2)
         distances = np.abs(outcomes - means) / spread
         row = int(np.argmax(distances))
         if 2 * norm.sf(distances[row]) * data.num_rows < SURPRISE:

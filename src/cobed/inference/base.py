@@ -170,8 +170,15 @@ class Posterior:
     def mean_rewards(
         self, model: AbstractModel, contexts: Float[Array, "T C"], actions: Float[Array, "T A"]
     ) -> Float[Array, "N T"]:
+        """What the actions earn under every draw: E[y | a_t, c_t, psi], or what the model's terms leave of it."""
+        actions = jnp.asarray(actions)
+        return jax.vmap(model.terms)(actions).net(self.mean_outcomes(model, contexts, actions))
+
+    def mean_outcomes(
+        self, model: AbstractModel, contexts: Float[Array, "T C"], actions: Float[Array, "T A"]
+    ) -> Float[Array, "N T"]:
         """E[y | a_t, c_t, psi] for every draw."""
-        return _mean_rewards(model, self.params, jnp.asarray(contexts), jnp.asarray(actions))
+        return _mean_outcomes(model, self.params, jnp.asarray(contexts), jnp.asarray(actions))
 
     def as_belief(self) -> beliefs.AbstractBelief:
         """What takes the place of a model's prior: the exact posterior where there is one, otherwise the weighted draws."""
@@ -194,10 +201,10 @@ class Posterior:
 
 
 @lean_jit
-def _mean_rewards(
+def _mean_outcomes(
     model: AbstractModel, params: Params, contexts: Float[Array, "T C"], actions: Float[Array, "T A"]
 ) -> Float[Array, "N T"]:
-    rows = jax.vmap(model.mean_reward, in_axes=(None, 0, 0))
+    rows = jax.vmap(model.mean_outcome, in_axes=(None, 0, 0))
     return over_draws(model, lambda psi: rows(psi, contexts, actions), params)
 
 

@@ -24,7 +24,7 @@ from cobed.inference.base import AbstractSampler, Draws, Posterior
 from cobed.inference.second_route import check_densities, gaussian_witnesses
 from cobed.linalg import covariance_root
 from cobed.models.base import AbstractModel
-from cobed.models.gaussian import is_affine, rewards_and_slopes, unraveller
+from cobed.models.gaussian import is_affine, outcomes_and_slopes, unraveller
 from cobed.types import Array, Float, Key, present
 
 # Data this unlikely under the prior point to a wrong row or a wrong model.
@@ -152,5 +152,5 @@ def _linearise_exactly(model: Any, data: Data) -> tuple[np.ndarray, np.ndarray, 
 def _linearise(model: Any, data: Data) -> tuple[Array, Array, Array, Array]:
     """Prior mean (P,) and covariance (P, P); mean outcomes (D,) and their slopes in psi (D, P) at the prior mean."""
     mean, cov = model.prior_moments()
-    expected, slopes = rewards_and_slopes(model, data.contexts, data.actions, mean)
+    expected, slopes = outcomes_and_slopes(model, data.contexts, data.actions, mean)
     return mean, cov, expected, slopes

@@ -26,7 +26,7 @@ from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler, Draws
 from cobed.inference.second_route import quadratic_witnesses
 from cobed.models.base import AbstractModel
-from cobed.models.gaussian import is_affine, rewards_and_slopes, unraveller
+from cobed.models.gaussian import is_affine, outcomes_and_slopes, unraveller
 from cobed.types import Array, Float, Key, present
 
 MIN_ESS = 400.0
@@ -145,7 +145,7 @@ class SpikeAndSlab(AbstractSampler):
 def make_system(model: AbstractModel, data: Data) -> System:
     """The Gram matrix and the pulls of the data, in units of the noise."""
     inclusion, scale = present(model.sparse_prior())
-    at_zero, slopes = rewards_and_slopes(model, data.contexts, data.actions, jnp.zeros_like(scale))
+    at_zero, slopes = outcomes_and_slopes(model, data.contexts, data.actions, jnp.zeros_like(scale))
     precision, residuals = present(model.gaussian_noise()) ** -2, data.outcomes - at_zero
     return System(precision * slopes.T @ slopes, precision * slopes.T @ residuals, inclusion, scale, residuals)
 

@@ -9,6 +9,7 @@ from cobed.models.gaussian_process import GaussianProcess
 from cobed.models.glm import GeneralisedLinear, LinearFeatures
 from cobed.models.kernels import RBF, Matern
 from cobed.models.linear import LinearGaussian
+from cobed.models.net import NetReward
 from cobed.models.numpyro import from_numpyro
 from cobed.models.simulator import from_simulator
 
@@ -26,6 +27,7 @@ __all__ = [
     "LinearFeatures",
     "LinearGaussian",
     "Matern",
+    "NetReward",
     "from_numpyro",
     "from_simulator",
 ]

@@ -32,6 +32,22 @@ class LinearForm(NamedTuple):
     scale: float | Float[Array, ""]
 
 
+class Terms(NamedTuple):
+    """What one unit of the outcome is worth; the share of that which an action costs, and the amount it costs beside."""
+
+    worth: Float[Array, "..."] | float = 1.0
+    share: Float[Array, "..."] | float = 0.0
+    cost: Float[Array, "..."] | float = 0.0
+
+    def net(self, outcome: Any) -> Any:
+        """The reward of an action with this expected outcome."""
+        return self.worth * (1 - self.share) * outcome - self.cost
+
+    def spent(self, outcome: Any) -> Any:
+        """What the action is expected to cost."""
+        return self.worth * self.share * outcome + self.cost
+
+
 class AbstractModel(eqx.Module):
     """What is known about psi, and the reward and the outcomes of one action in one context."""
 
@@ -102,7 +118,16 @@ class AbstractModel(eqx.Module):
 
     @abc.abstractmethod
     def mean_reward(self, params: Params, context: Float[Array, " C"], action: Float[Array, " A"]) -> Float[Array, ""]:
-        """E[y | a, c, psi]. For discrete actions also defined, and smooth, between the one-hot vectors."""
+        """What the action earns: E[y | a, c, psi], or what `terms` leave of it. For discrete actions also defined, and smooth,
+        between the one-hot vectors."""
+
+    def mean_outcome(self, params: Params, context: Float[Array, " C"], action: Float[Array, " A"]) -> Float[Array, ""]:
+        """E[y | a, c, psi]: what outcomes scatter around, whatever they are worth."""
+        return self.mean_reward(params, context, action)
+
+    def terms(self, action: Float[Array, " A"]) -> Terms:
+        """How the reward of an action follows from its expected outcome: mean_reward = terms(a).net(mean_outcome)."""
+        return Terms()
 
     def best_action(self, params: Params, context: Float[Array, " C"]) -> Float[Array, " A"] | None:
         """argmax_a E[y | a, c, psi] in closed form."""
@@ -171,7 +196,7 @@ class AbstractModel(eqx.Module):
         return None
 
     def gaussian_noise(self) -> float | None:
-        """The standard deviation of outcomes, where they are normal around the mean reward with the same one everywhere."""
+        """The standard deviation of outcomes, where they are normal around the expected one with the same everywhere."""
         return None
 
 

@@ -1,4 +1,4 @@
-"""What Gaussian beliefs about psi become after an experiment, where the mean reward is affine in psi.
+"""What Gaussian beliefs about psi become after an experiment, where expected outcomes are affine in psi.
 
 y = f(mu) + Phi (psi - mu) + sigma e,   psi ~ (mu, L L^T),   B = Phi L / sigma
 E[psi | y] = mu + L B^T (I + B B^T)^-1 (y - f(mu)) / sigma
@@ -36,14 +36,14 @@ class AffineUpdate(eqx.Module):
 
     def gains(self, contexts: Float[Array, "D C"], actions: Float[Array, "D A"]) -> Float[Array, "D P"]:
         """How the posterior mean of the flat psi moves with each entry of the surprise."""
-        _, slopes = rewards_and_slopes(self.model, contexts, actions, self.mean)
+        _, slopes = outcomes_and_slopes(self.model, contexts, actions, self.mean)
         scaled = slopes @ self.root / present(self.model.gaussian_noise())
         # y - E[y] = sigma L_y surprise with L_y L_y^T = I + B B^T, so E[psi | y] - mu = L B^T L_y^-T surprise.
         return whitener(jnp.eye(len(slopes)) + scaled @ scaled.T) @ (scaled @ self.root.T)
 
 
 def find_update(key: Key[Array, ""], model: AbstractModel, contexts: Float[Array, "D C"]) -> AffineUpdate | None:
-    """The update of a model whose rewards are affine in psi and whose noise is Gaussian; None of any other."""
+    """The update of a model whose outcomes are affine in psi and whose noise is Gaussian; None of any other."""
     if model.gaussian_noise() is None or not is_affine(model, contexts):
         return None
     mean, cov = model.psi_moments(key)
@@ -67,20 +67,20 @@ def unraveller(model: AbstractModel):
     return ravel_pytree(model.sample_prior(jr.key(0)))[1]
 
 
-def rewards_and_slopes(
+def outcomes_and_slopes(
     model: AbstractModel, contexts: Float[Array, "D C"], actions: Float[Array, "D A"], flat: Float[Array, " P"]
 ) -> tuple[Float[Array, " D"], Float[Array, "D P"]]:
-    """Mean rewards at the flat psi, and their slopes in it."""
+    """Expected outcomes at the flat psi, and their slopes in it."""
     unravel = unraveller(model)
 
-    def reward(flat, context, action):
-        return model.mean_reward(unravel(flat), context, action)
+    def outcome(flat, context, action):
+        return model.mean_outcome(unravel(flat), context, action)
 
-    return jax.vmap(jax.value_and_grad(reward), in_axes=(None, 0, 0))(flat, contexts, actions)
+    return jax.vmap(jax.value_and_grad(outcome), in_axes=(None, 0, 0))(flat, contexts, actions)
 
 
 def is_affine(model: AbstractModel, contexts: Float[Array, "D C"], actions: Float[Array, "D A"] | None = None) -> bool:
-    """Whether mean rewards are affine in psi: the slopes at draws of the prior agree, at these or at random actions."""
+    """Whether expected outcomes are affine in psi: the slopes at draws of the prior agree, at these or at random actions."""
     leaves = jax.tree.leaves(params_shape(model))
     if not all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves):
         return False
@@ -92,9 +92,9 @@ def is_affine(model: AbstractModel, contexts: Float[Array, "D C"], actions: Floa
 
 @lean_jit
 def _slope_change(model: AbstractModel, contexts: Array, actions: Array) -> tuple[Array, Array]:
-    """How much the slopes of the mean reward in psi differ between draws of the prior, beside their size."""
+    """How much the slopes of expected outcomes in psi differ between draws of the prior, beside their size."""
     flats = _flat_draws(jr.key(0), model, 4)
-    slopes = jax.vmap(lambda flat: rewards_and_slopes(model, contexts, actions, flat)[1])(flats)
+    slopes = jax.vmap(lambda flat: outcomes_and_slopes(model, contexts, actions, flat)[1])(flats)
     return jnp.max(jnp.abs(slopes - slopes[0])), jnp.max(jnp.abs(slopes))
 
 

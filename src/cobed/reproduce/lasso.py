@@ -25,7 +25,7 @@ from cobed.data import Data
 from cobed.errors import ProblemError
 from cobed.inference.base import AbstractSampler, Draws
 from cobed.inference.second_route import quadratic_witnesses
-from cobed.models.gaussian import is_affine, rewards_and_slopes
+from cobed.models.gaussian import is_affine, outcomes_and_slopes
 from cobed.problem import Problem
 from cobed.types import Array, Float, Key, present
 
@@ -65,7 +65,7 @@ class Lasso(AbstractSampler):
     def draw(self, key, model, data):
         noise_std = present(model.gaussian_noise())
         flat, unravel = ravel_pytree(model.sample_prior(key))
-        at_zero, slopes = rewards_and_slopes(model, data.contexts, data.actions, jnp.zeros_like(flat))
+        at_zero, slopes = outcomes_and_slopes(model, data.contexts, data.actions, jnp.zeros_like(flat))
         residuals = data.outcomes - at_zero
         gram, moments = slopes.T @ slopes / data.num_rows, slopes.T @ residuals / data.num_rows
         estimate, change = lasso(gram, moments, self.penalty, self.tolerance, self.max_iterations)
@@ -169,7 +169,7 @@ def _fold_errors(
 ) -> tuple[Float[Array, " penalties"], Float[Array, " penalties"]]:
     """The candidates, and the mean squared error of each on the rows that were left out."""
     flat, _ = ravel_pytree(problem.sample_world(key))
-    at_zero, slopes = rewards_and_slopes(problem.model, design.contexts, design.actions, jnp.zeros_like(flat))
+    at_zero, slopes = outcomes_and_slopes(problem.model, design.contexts, design.actions, jnp.zeros_like(flat))
 
     def simulate(key):
         world_key, noise_key = jr.split(key)

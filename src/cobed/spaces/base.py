@@ -87,6 +87,11 @@ class AbstractSpace(eqx.Module):
         """The names, where an action is one of some names and nothing else; None elsewhere."""
         return None
 
+    @property
+    def entry_names(self) -> tuple[str, ...]:
+        """What the entries of an action are called: numbered, where the user gave no names."""
+        return self.options or tuple(map(str, range(self.dim)))
+
     @abc.abstractmethod
     def search_bounds(self) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
         """Finite bounds of the continuous entries, to search between."""

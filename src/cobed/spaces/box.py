@@ -55,6 +55,10 @@ class Box(AbstractSpace):
         if self.names is not None and len(set(self.names)) != self.dim:
             raise SpaceError(f"Box has {self.dim} number(s) and needs as many different names, got {list(self.names)}.")
 
+    @property
+    def entry_names(self):
+        return self.names or super().entry_names
+
     @classmethod
     def real(cls, dim: int = 1, *, scale: float = 1.0) -> "Box":
         """All of R^dim."""

@@ -2,8 +2,8 @@
 
 The design enters by N = I + sum_d w_d phi_d phi_d^T alone, in coordinates where the belief is standard normal: the belief
 after the experiment has covariance N^-1, and its mean is N(0, I - N^-1) before it. A decision earns
-E[y] = g(m, s^2) for a predictor N(m, s^2), so the value E[ mean_j max_a g ] needs no simulated outcome, no critic and no
-gradient through a 0 or a 1. The cost of a design grows with the coefficients, not with the units.
+E[y] = g(m, s^2), or what its costs leave of that, for a predictor N(m, s^2), so the value E[ mean_j max_a g ] needs no simulated
+outcome, no critic and no gradient through a 0 or a 1. The cost of a design grows with the coefficients, not with the units.
 """
 
 import equinox as eqx
@@ -13,7 +13,7 @@ import jax.random as jr
 import numpy as np
 
 from cobed.linalg import covariance_root, lower_root, whitener
-from cobed.models.base import AbstractModel
+from cobed.models.base import AbstractModel, Terms
 from cobed.objectives.base import AbstractObjective, largest
 from cobed.objectives.value.gaussian import normal_points
 from cobed.outcomes import AbstractLaw
@@ -71,7 +71,7 @@ class PredictorValue(AbstractObjective):
     """The value of a design under a Gaussian belief about coefficients, above that of the best decisions of now.
 
     `units` (D, K, P) and `weights` (D, K) are the features and the information of every named action; None for numbers,
-    whose features follow the design. `rows` (T, K, P) are those of the decisions at the targets.
+    whose features follow the design. `rows` (T, K, P) are those of the decisions at the targets, `terms` what these earn.
     """
 
     predictor: Predictor
@@ -82,6 +82,7 @@ class PredictorValue(AbstractObjective):
     points: Float[Array, "N Z"]
     temperature: Temperature
     numbers: tuple[AbstractModel, Float[Array, "D C"]] | None
+    terms: Terms = Terms()
 
     @classmethod
     def build(
@@ -100,16 +101,18 @@ class PredictorValue(AbstractObjective):
             places = jax.tree.map(lambda rows: rows[some], places)
         num_numbers = len(space.continuous)
         choices = jnp.asarray(space.grid(GRID.get(num_numbers, 3**num_numbers)))
-        rows, means, _ = predictor.whitened(_features(model, places[0], choices_at(places, choices)))
+        decisions = choices_at(places, choices)
+        rows, means, _ = predictor.whitened(_features(model, places[0], decisions))
+        terms = jax.vmap(jax.vmap(model.terms))(decisions)
         if space.continuous:
             points = normal_points(NUM_POINTS, rows.shape[-1])
-            return cls(predictor, None, None, rows, means, jnp.asarray(points), temperature, (model, contexts))
+            return cls(predictor, None, None, rows, means, jnp.asarray(points), temperature, (model, contexts), terms)
         every = jnp.broadcast_to(choices, (len(contexts), *choices.shape))
         units, unit_means, variances = predictor.whitened(_features(model, contexts, every))
         weights = predictor.information(unit_means, variances)
         points = jnp.asarray(normal_points(NUM_POINTS, len(choices)))
         # Without the model nothing but arrays is left: rounds of one shape share one compiled program.
-        return cls(predictor, units, weights, rows, means, points, temperature, None)
+        return cls(predictor, units, weights, rows, means, points, temperature, None, terms)
 
     @property
     def name(self) -> str:
@@ -159,8 +162,8 @@ class PredictorValue(AbstractObjective):
             moved = jnp.einsum(
                 "tkp,np->ntk", self.rows @ lower_root(jnp.eye(size) - white.T @ white, _rounding(1.0)), self.points
             )
-        later = self.predictor.expected(self.means + moved, after)
-        now = self.predictor.expected(self.means, before)
+        later = self.terms.net(self.predictor.expected(self.means + moved, after))
+        now = self.terms.net(self.predictor.expected(self.means, before))
         return jnp.mean(largest(later) - largest(now))
 
     def resized(self, batch_size):

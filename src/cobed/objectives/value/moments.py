@@ -80,15 +80,17 @@ class MomentValue(AbstractObjective):
             lambda at: self._rewards(params, *at), (places[0], choices_at(places, decisions))
         )  # (T, N, K)
         some = jnp.linspace(0, len(contexts) - 1, min(len(contexts), MAX_UNITS)).round().astype(int)
-        near = jax.lax.map(lambda unit: self._rewards(params, contexts[unit], candidates[unit]), some)
+        near = jax.lax.map(
+            lambda unit: self._over_draws(model.mean_outcome, params, contexts[unit], candidates[unit]), some
+        )
         components = _components([_flat(params)] if self.about == "parameters" else [_columns(rows), _columns(near)])
 
         def unit(arguments):
             key, context, actions = arguments
-            rewards = self._rewards(params, context, actions)
+            expected = self._over_draws(self.problem.model.mean_outcome, params, context, actions)
             keys = jr.split(key, NUM_DRAWS)
             outcomes = jax.vmap(lambda k, psi: self._outcomes(k, psi, context, actions))(keys, params)
-            features = (rewards - rewards.mean(axis=0)).T @ components / NUM_DRAWS
+            features = (expected - expected.mean(axis=0)).T @ components / NUM_DRAWS
             rest = outcomes - outcomes.mean(axis=0) - components @ features.T
             noise = jnp.maximum(jnp.mean(rest**2, axis=0), LEAST_NOISE * jnp.var(outcomes, axis=0))
             # An action whose outcome never varies tells nothing.
@@ -104,8 +106,13 @@ class MomentValue(AbstractObjective):
         return kind(predictor, units, weights, row_features, means, points, Temperature(), None)
 
     def _rewards(self, params: Params, context: Array, actions: Float[Array, "J A"]) -> Float[Array, "N J"]:
-        reward = jax.vmap(self.problem.model.mean_reward, in_axes=(None, None, 0))
-        return jax.vmap(reward, in_axes=(0, None, None))(params, context, actions)
+        return self._over_draws(self.problem.model.mean_reward, params, context, actions)
+
+    def _over_draws(
+        self, function, params: Params, context: Array, actions: Float[Array, "J A"]
+    ) -> Float[Array, "N J"]:
+        over_actions = jax.vmap(function, in_axes=(None, None, 0))
+        return jax.vmap(over_actions, in_axes=(0, None, None))(params, context, actions)
 
     def _outcomes(self, key, psi: Params, context: Array, actions: Float[Array, "J A"]) -> Float[Array, " J"]:
         sample = self.problem.model.sample_outcome
