@@ -94,7 +94,7 @@ class Machine(Driver):
         rows = [{**row, ACTION: "none", OUTCOME: "50"} for row in self.people(self.new_units(3))]
         change = rng.choice(
             [{OUTCOME: "many"}, {OUTCOME: "inf"}, {ACTION: "7%"}, {"recency": "x"}, {"new": "maybe"}, {ID: ""},
-             {ID: rows[0][ID]}, {ACTION: ""}, {OUTCOME: "1e39"}, {"recency": ""}, {ACTION: "None"}, {ACTION: "NA"}]
+             {ID: rows[0][ID]}, {ACTION: ""}, {OUTCOME: "1e39"}, {"recency": "1,5"}, {ACTION: "None"}, {ACTION: "NA"}]
         )  # fmt: skip
         rows[rng.randrange(1, 3)] |= change
         code, said = self.observe(self.table(rows), how)

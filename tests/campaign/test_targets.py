@@ -73,14 +73,17 @@ def test_good_rows_are_deployed_and_bad_ones_kept_apart_with_the_reason(folder, 
     with pytest.raises(typer.Exit) as stopped:
         commands.deploy(folder / "targets.csv")
     assert stopped.value.exit_code == 3
-    said = capsys.readouterr().err
-    assert "4 of 8 rows could not be used and are in rejected.csv" in said
+    out, said = capsys.readouterr()
+    assert "Cells with a rare or new level, of 5 rows, by column: @channel 1 (20%)." in out
+    assert "'+Wbe' (1 row(s)) is new. Did you mean '+Web'?" in out
+    assert "3 of 8 rows could not be used and are in rejected.csv" in said
     assert "recency 1" in said
     policy, rejected = pd.read_csv("policy.csv"), pd.read_csv("rejected.csv")
-    assert policy["'=id"].tolist() == ["'=u0", "'=u5", "'=u6", "'=u7"]
-    assert rejected["row"].tolist() == [3, 4, 5, 6]
+    # A level that nobody has seen gets what is known of the population, and a near miss is told.
+    assert policy["'=id"].tolist() == ["'=u0", "'=u2", "'=u5", "'=u6", "'=u7"]
+    assert rejected["row"].tolist() == [3, 5, 6]
     assert list(rejected.columns[:4]) == ["'=id", "recency", "'@channel", "note"]
-    expected = ["'x' is not allowed", "Did you mean '+Web'", "needs an id", "row 2 already"]
+    expected = ["'x' is not allowed", "needs an id", "row 2 already"]
     for reason, words in zip(rejected["reason"], expected, strict=True):
         assert words in reason
     # What was bad is of this run alone.
@@ -169,7 +172,7 @@ def test_names_no_terminal_can_show_are_printed_all_the_same(tmp_path):
         pd.DataFrame({"=id": ["a", "b\udcff"], "recency": 1, "@channel": ["x", "y"]}, dtype=object),
         pd.DataFrame([["a", 1, "x", 1]], columns=pd.Index(["=id", "recency", "@channel", "h\udcff"], dtype=object)),
         pd.DataFrame({"=id": ["a", "b\x00"], "recency": 1, "@channel": ["x", "y"]}, dtype=object),
-        pd.DataFrame({"=id": ["a", "b" * 10_000], "recency": 1, "@channel": ["x", "y"]}, dtype=object),
+        pd.DataFrame({"=id": ["a" * 10_000, "b" * 10_000], "recency": 1, "@channel": ["x", "y"]}, dtype=object),
     ],
 )
 def test_what_is_no_text_is_told(folder, frame):

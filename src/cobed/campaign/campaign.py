@@ -11,7 +11,8 @@ import pandas as pd
 from cobed.campaign import records as kept
 from cobed.campaign.constraints import check_levels, permitted, permitted_at
 from cobed.campaign.database import DAMAGED
-from cobed.campaign.encoding import Encoding, action_columns, encode_contexts, fit_encoding, pick_targets, rows_of
+from cobed.campaign.encoding import Encoding, action_columns, encode_contexts, first_or_grown, pick_targets, rows_of
+from cobed.campaign.gaps import count_gaps
 from cobed.campaign.ids import check_known
 from cobed.campaign.marks import round_marks
 from cobed.campaign.observe import (
@@ -31,7 +32,7 @@ from cobed.campaign.spec import CampaignSpec, changed_sections, parse_spec, read
 from cobed.campaign.store import Store
 from cobed.campaign.summary import Status, export_table
 from cobed.campaign.tables import Table, read_table
-from cobed.campaign.targets import make_policy, policy_names, split_targets
+from cobed.campaign.targets import make_policy, policy_names, read_targets, split_targets
 from cobed.campaign.writer import RoundWriter
 from cobed.errors import CampaignError, SpecError, StorageError, TableError
 
@@ -138,7 +139,7 @@ class Campaign:
         table, spec = chosen.table, self.spec
         tables = [table] if targets is table else [table, targets]
         stored = self.encoding()
-        encoding = stored or fit_encoding(spec, tables)
+        encoding = first_or_grown(spec, stored, tables)
         contexts, cells = encode_contexts(spec, encoding, table)
         check_levels(spec, encoding)
         target_contexts, target_cells = encode_contexts(spec, encoding, targets)
@@ -150,7 +151,7 @@ class Campaign:
             field = read_field(connection, spec, encoding, chosen.number, len(table))
             known = kept.outcomes_mark(connection)
         seed = spec.seed + 1_000 * chosen.number + chosen.version
-        final = RoundWriter(self.store, self.directory or Path.cwd(), chosen, encoding, mark, seed, known)
+        final = RoundWriter(self.store, spec, self.directory or Path.cwd(), chosen, encoding, mark, seed, known)
         unsaved = final.unsaved()
         if unsaved is not None:
             return final.write(*unsaved, None)
@@ -166,7 +167,9 @@ class Campaign:
         actions, summary = round.design()
         scales = constant_columns(spec, tables) if stored is None else far_columns(spec, stored, *tables)
         left_out = [chosen.left_out] if chosen.left_out else []
-        summary["warnings"] = [*left_out, *scales, *summary["warnings"]]
+        gaps = count_gaps(spec, stored or encoding, cells, table.name)
+        summary |= gaps.summary()
+        summary["warnings"] = [*left_out, *scales, *gaps.warnings, *summary["warnings"]]
         summary["take"] = chosen.take
         return final.write(
             round.assign(actions),
@@ -210,24 +213,22 @@ class Campaign:
             raise CampaignError("Give either the units whose outcomes to withdraw, or the number of an upload.")
         return withdraw_units(self.store, names, round)
 
-    def data(self) -> "Data | None":
-        """All outcomes so far in the engine's numbers; None where there are none."""
+    def data(self, encoding: Encoding | None = None) -> "Data | None":
+        """All outcomes so far in the engine's numbers, of the campaign's encoding or another; None where there are none."""
         from cobed.data import Data
 
         with self.store.reading() as connection:
-            encoding, planned = (
-                stored_encoding(connection, self.spec),
-                list(kept.read_planned(connection, kept.is_back)),
-            )
+            encoding = encoding or stored_encoding(connection, self.spec)
+            planned = list(kept.read_planned(connection, kept.is_back))
         back = [(place.row.context, place.outcome) for place in planned if place.outcome is not None]
         if not back or encoding is None:
             return None
         contexts, actions = [context for context, _ in back], [outcome.action for _, outcome in back]
         return Data(*engine_rows(self.spec, encoding, contexts, actions), [outcome.value for _, outcome in back])
 
-    def posterior(self) -> "tuple[AbstractModel, Posterior]":
-        """The model and what is known about its psi after all outcomes so far."""
-        encoding = self.encoding()
+    def posterior(self, encoding: Encoding | None = None) -> "tuple[AbstractModel, Posterior]":
+        """The model and what is known about its psi after all outcomes so far, for contexts of this or the own encoding."""
+        encoding = encoding or self.encoding()
         if encoding is None:
             raise CampaignError("The campaign has seen no table yet. Design a round, or give it historical outcomes.")
         return self._posterior(encoding)
@@ -238,7 +239,7 @@ class Campaign:
         mark = (self.store.read(kept.outcomes_mark), encoding.to_json())
         if self._known is None or self._known[0] != mark:
             model = build_model(self.spec, encoding, self.directory)
-            self._known = (mark, *learn(self.spec, model, self.data()))
+            self._known = (mark, *learn(self.spec, model, self.data(encoding)))
         return self._known[1:]
 
     # What to do.
@@ -271,10 +272,9 @@ class Campaign:
         """What `deploy` gives, and what it is worth, without storing it."""
         self._check_free(table, [*self.spec.action.columns, *policy_names(self.spec).values()])
         table.ids(self.spec.units.id)
-        encoding = self._deployed_encoding()
         # Bad cells are told before the posterior is computed.
-        encode_contexts(self.spec, encoding, table)
-        return make_policy(self.spec, encoding, self._posterior(encoding), table)
+        read = read_targets(self.spec, self._deployed_encoding(), table)
+        return make_policy(self.spec, read, self._posterior(read.encoding))
 
     def _deployed_encoding(self) -> Encoding:
         with self.store.reading() as connection:

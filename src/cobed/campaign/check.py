@@ -11,7 +11,8 @@ import numpy as np
 
 from cobed.campaign import records as kept
 from cobed.campaign.constraints import check_levels, unknown_levels
-from cobed.campaign.encoding import Encoding, encode_contexts, fit_encoding, read_actions, read_outcomes
+from cobed.campaign.encoding import Encoding, fit_encoding, read_actions, read_cells, read_outcomes
+from cobed.campaign.gaps import count_gaps, gap_sentences
 from cobed.campaign.ids import check_known, check_new, near_ids
 from cobed.campaign.scaling import constant_columns, far_columns
 from cobed.campaign.spec import CampaignSpec
@@ -75,12 +76,15 @@ def _check_one(spec: CampaignSpec, table: Table, encoding: Encoding | None, camp
     present = [column for column in spec.context if column in columns]
     has_outcomes = spec.outcome.column in columns
     said = [f"{len(table):,} rows"]
+    complaints = Complaints(table)
+    counted, warnings = [], []
     # A table of outcomes alone is matched to its round by the ids.
     if len(present) == len(spec.context) or not has_outcomes:
-        encode_contexts(spec, encoding or fit_encoding(spec, [table]), table)
+        known = encoding or fit_encoding(spec, [table])
+        cells = read_cells(spec, known, table, complaints, strict=has_outcomes)
+        gaps = count_gaps(spec, known, cells, table.name)
         said.append(f"{len(spec.context)} context column(s)")
-    complaints = Complaints(table)
-    warnings: list[str] = []
+        counted, warnings = gap_sentences(gaps.summary(), gaps.rows), gaps.warnings
     back = np.zeros(len(table), bool)
     if has_outcomes:
         back = ~np.isnan(read_outcomes(spec, table, complaints))
@@ -94,6 +98,7 @@ def _check_one(spec: CampaignSpec, table: Table, encoding: Encoding | None, camp
     sentence = "fine. " + ", ".join(said) + "."
     if campaign is not None:
         sentence += " " + _purpose(spec, table, campaign, back, has_outcomes)
+    sentence = " ".join([sentence, *counted])
     return Finding(table.name, sentence, warnings)
 
 

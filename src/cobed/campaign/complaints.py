@@ -47,6 +47,15 @@ class Complaints:
         if len(positions):
             self.faults.append(Fault(positions, column, sentence))
 
+    def take(self, other: "Complaints", positions: np.ndarray) -> None:
+        """Those about a part of the table, whose rows stand at these positions, in their order."""
+        for fault in other.faults:
+
+            def sentence(position: int, fault: Fault = fault) -> str:
+                return fault.sentence(int(np.searchsorted(positions, position)))
+
+            self.faults.append(Fault(positions[fault.positions], fault.column, sentence))
+
     def tell(self) -> None:
         """Raise `TableError` with the first of them, in the order of the rows, where there are any."""
         if not self.faults:

@@ -10,6 +10,7 @@ from decimal import Decimal, InvalidOperation
 MAX_DIGITS = 20
 # Between shorter words one typing error says nothing.
 SHORTEST = 4
+NUMBERING = r"\d|\b[^\W\d]\b"
 
 
 def plain(word: str) -> str:
@@ -46,8 +47,8 @@ def nearest(word: str, valid: Sequence[str]) -> str:
 
 def _one_error(left: str, right: str) -> bool:
     """Whether one letter was left out, added, changed, or exchanged with the next one."""
-    # Other digits are another name: North 1 and North 2.
-    if abs(len(left) - len(right)) > 1 or re.sub(r"\D", "", left) != re.sub(r"\D", "", right):
+    # Other digits or single letters are another name: North 1 and North 2, Team A and Team B.
+    if abs(len(left) - len(right)) > 1 or re.findall(NUMBERING, left) != re.findall(NUMBERING, right):
         return False
     start = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
     left, right = left[start:], right[start:]

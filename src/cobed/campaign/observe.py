@@ -11,13 +11,14 @@ from cobed.campaign.database import DAMAGED
 from cobed.campaign.encoding import (
     UNFIT,
     Encoding,
-    encode_cells,
     encode_contexts,
-    fit_encoding,
+    encode_rows,
+    first_or_grown,
     read_actions,
     read_outcomes,
     rows_of,
 )
+from cobed.campaign.gaps import count_gaps
 from cobed.campaign.ids import check_known, likely_id
 from cobed.campaign.records import Assignment, Outcome, Planned, Round
 from cobed.campaign.scaling import constant_columns, far_columns
@@ -100,7 +101,7 @@ def stored_encoding(connection: Any, spec: CampaignSpec) -> Encoding | None:
     try:
         encoding = Encoding.from_json(text)
         # Every column has what its kind needs.
-        encode_cells(spec, encoding, [])
+        encode_rows(spec, encoding, [])
     except UNFIT as error:
         raise StorageError(
             f"The stored scaling of the context columns cannot be read ({error!r}). {DAMAGED}"
@@ -113,7 +114,7 @@ def engine_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Stored contexts and actions in the engine's numbers, (N, C) and (N, A)."""
     try:
-        return encode_cells(spec, encoding, contexts), spec.action.space.parse_all(actions)
+        return encode_rows(spec, encoding, contexts), spec.action.space.parse_all(actions)
     except UNFIT as error:
         raise StorageError(
             f"A stored context or action does not fit the columns and options of campaign.toml ({error!r}). {DAMAGED}"
@@ -170,10 +171,11 @@ def _history(
     complaints.add(missing, spec.action.columns[0], "A unit that no round had planned needs the action it got.")
     complaints.tell()
     known = stored_encoding(connection, spec)
-    encoding = fit_encoding(spec, [part]) if known is None else known
+    encoding = first_or_grown(spec, known, [part])
     _, cells = encode_contexts(spec, encoding, part)
     warnings = far_columns(spec, encoding, part) if known is not None else constant_columns(spec, [part])
-    if known is None:
+    warnings += count_gaps(spec, known or encoding, cells, part.name).warnings
+    if encoding != known:
         kept.write_meta(connection, "encoding", encoding.to_json())
     made = [
         Assignment(str(ids[place]), context, given[place], "unplanned")

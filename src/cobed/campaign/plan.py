@@ -22,7 +22,7 @@ from cobed.allowed import Allowed
 from cobed.budget import Budget, find_budget
 from cobed.campaign.campaign import Campaign
 from cobed.campaign.constraints import check_levels, limits_of, permitted, permitted_at
-from cobed.campaign.encoding import Encoding, encode_contexts, fit_encoding, pick_targets
+from cobed.campaign.encoding import Encoding, encode_contexts, fit_encoding, grow_encoding, pick_targets
 from cobed.campaign.engine import (
     Batch,
     allowed_batches,
@@ -126,11 +126,12 @@ class Plan:
 
 def start_from(spec: CampaignSpec, campaign: Campaign | None, tables: list[Table], directory: Path | None) -> Known:
     """What is known now: all outcomes of the campaign, or the prior of the spec where there is none or it has no table yet."""
-    encoding = None if campaign is None else campaign.encoding()
-    if campaign is not None and encoding is not None:
-        model, posterior = campaign.posterior()
+    stored = None if campaign is None else campaign.encoding()
+    if campaign is not None and stored is not None:
+        encoding = grow_encoding(spec, stored, tables)
+        model, posterior = campaign.posterior(encoding)
         # A Gaussian process holds the outcomes itself.
-        data = None if isinstance(model, GaussianProcess) else campaign.data()
+        data = None if isinstance(model, GaussianProcess) else campaign.data(encoding)
         return Known(spec, encoding, model, posterior, data)
     encoding = fit_encoding(spec, tables)
     model = build_model(spec, encoding, directory)

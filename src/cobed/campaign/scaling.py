@@ -47,7 +47,7 @@ def refit(store: Store, spec: CampaignSpec, tables: list[Table]) -> None:
             fitted = {
                 name: spec.context[name].refit(stored.fitted.get(name), new) for name, new in encoding.fitted.items()
             }
-            encoding = Encoding(fitted)
+            encoding = Encoding(fitted, encoding.facts | stored.facts)
         kept.write_meta(connection, "encoding", encoding.to_json())
         if rounds and rounds[-1].id > 0:
             kept.write_round(connection, rounds[-1]._replace(summary={**rounds[-1].summary, "stale": True}), [])

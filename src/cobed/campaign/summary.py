@@ -4,10 +4,11 @@ import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from cobed.campaign.database import DAMAGED
-from cobed.campaign.encoding import UNFIT, action_columns
+from cobed.campaign.encoding import UNFIT, Cells, Encoding, action_columns
 from cobed.campaign.records import Planned, Round
 from cobed.campaign.spec import CampaignSpec
 from cobed.errors import StorageError
@@ -74,7 +75,7 @@ def export_table(spec: CampaignSpec, planned: Iterable[Planned], label: str) -> 
     return pd.DataFrame(records)
 
 
-def where(spec: CampaignSpec, cells: dict[str, list[Any]], words: list[Any]) -> list[dict[str, Any]]:
+def where(spec: CampaignSpec, encoding: Encoding, cells: Cells, words: list[Any]) -> list[dict[str, Any]]:
     """One entry for each group of each context column (a level, a third of the numbers): how many units, and what they get.
 
     `shares` are those of the options; with numbers to choose, their averages.
@@ -84,7 +85,14 @@ def where(spec: CampaignSpec, cells: dict[str, list[Any]], words: list[Any]) -> 
         actions = actions.reindex(columns=list(spec.action.options), fill_value=0.0)
     found = []
     for column, kind in spec.context.items():
-        for group, rows in actions.groupby(kind.groups(cells[column]), sort=True, observed=True):
+        absent = encoding.absent(column, kind, cells[column])
+        known = np.flatnonzero(~np.any(list(absent.values()), axis=0))
+        grouped: list[tuple[Any, Any]] = []
+        if len(known):
+            groups = kind.groups([cells[column][place] for place in known])
+            grouped += actions.iloc[known].groupby(groups, sort=True, observed=True)
+        grouped += [(f"({fact})", actions[rows]) for fact, rows in absent.items() if rows.any()]
+        for group, rows in grouped:
             shares = {str(name): float(value) for name, value in rows.mean().items()}
             found.append({"column": column, "group": str(group), "units": len(rows), "shares": shares})
     return found

@@ -25,7 +25,11 @@ from cobed.outcomes import NO, YES
 from cobed.storage import write_output
 
 MAX_ID = 500
-MISSING = ("", "na", "n/a", "nan", "none", "null", "<na>", "-")
+# The words that mean "missing" in a cell, in any case. A level or an option of that name wins; among names `none` is a name.
+MISSING = (
+    "", "na", "n/a", "n.a.", "#n/a", "nan", "nat", "<na>", "none", "null", "missing", "unknown", "not available", "not known",
+    "?", ".", "-", "--", "\u2013", "\u2014",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -131,9 +135,13 @@ class Table:
         complaints.add(bad, column, advice, _likely_number)
         return array
 
-    def missing(self, column: str) -> np.ndarray:
-        """Which cells are empty, or say so in words."""
-        return self.text(column).str.lower().isin(MISSING).to_numpy(dtype=bool)
+    def missing(self, column: str, names: Sequence[str] = ()) -> np.ndarray:
+        """Which cells are empty, or say so in a word of `MISSING` that is none of these names."""
+        values = self.frame[column]
+        if pd.api.types.is_numeric_dtype(values.dtype):
+            return values.isna().to_numpy(dtype=bool)
+        words = set(MISSING) - {plain(name) for name in names}
+        return self.text(column).str.lower().isin(words).to_numpy(dtype=bool)
 
     def binary(self, column: str, complaints: Complaints, *, allow_missing: bool = False) -> np.ndarray:
         """A column of 0/1, yes/no or true/false as floats; not a number where missing."""

@@ -1,5 +1,6 @@
 """The units that a policy is for: which of their rows can be used, and the best action for each of them."""
 
+import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,8 @@ import pandas as pd
 
 from cobed.campaign.complaints import Complaints
 from cobed.campaign.constraints import check_levels, no_option, permitted, permitted_at
-from cobed.campaign.encoding import Encoding, action_columns, check_contexts, encode_contexts
+from cobed.campaign.encoding import Cells, Encoding, action_columns, encode, read_cells
+from cobed.campaign.gaps import Gaps, count_gaps
 from cobed.campaign.scaling import far_columns
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.summary import own_names, where
@@ -29,7 +31,7 @@ def complain(spec: CampaignSpec, encoding: Encoding, table: Table) -> Complaints
     complaints = Complaints(table)
     table.require([spec.units.id], "which names the units")
     table.check_ids(spec.units.id, complaints)
-    _, cells = check_contexts(spec, encoding, table, complaints)
+    cells = read_cells(spec, encoding, table, complaints, strict=False)
     check_levels(spec, encoding)
     mask = permitted(spec, cells)
     if mask is not None:
@@ -58,8 +60,29 @@ def split_targets(
     return None if bad.all() else table.part(np.flatnonzero(~bad)), rejected, complaints
 
 
+@dataclasses.dataclass(frozen=True)
+class ReadTargets:
+    """A table of targets as its cells are read, the encoding that knows all of them, and what to say of them."""
+
+    table: Table
+    cells: Cells
+    encoding: Encoding
+    gaps: Gaps
+    warnings: list[str]
+
+
+def read_targets(spec: CampaignSpec, encoding: Encoding, table: Table) -> ReadTargets:
+    """Targets of a campaign with this encoding. Bad cells are told; missing ones and new levels are not bad."""
+    complaints = Complaints(table)
+    cells = read_cells(spec, encoding, table, complaints, strict=False)
+    complaints.tell()
+    gaps = count_gaps(spec, encoding, cells, table.name)
+    warnings = [*gaps.warnings, *far_columns(spec, encoding, table)]
+    return ReadTargets(table, cells, encoding.knowing(spec, cells), gaps, warnings)
+
+
 def make_policy(
-    spec: CampaignSpec, encoding: Encoding, known: "tuple[AbstractModel, Posterior]", table: Table
+    spec: CampaignSpec, targets: ReadTargets, known: "tuple[AbstractModel, Posterior]"
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The table with the best action for each row, its expected outcome and how sure that is; and what all that is worth."""
     import jax.random as jr
@@ -67,7 +90,8 @@ def make_policy(
     from cobed.campaign.engine import POLICY_DRAWS, candidate_actions, policy_optimum
     from cobed.decide import compare, decide
 
-    contexts, cells = encode_contexts(spec, encoding, table)
+    table, cells, encoding = targets.table, targets.cells, targets.encoding
+    contexts = encode(spec, encoding, cells)
     check_levels(spec, encoding)
     allowed = permitted_at(spec, table, cells)
     model, posterior = known
@@ -84,10 +108,11 @@ def make_policy(
         "single": spec.action.words(compared.single[None])[0],
         **compared.summary(),
         "p_best": float(chosen.p_best.mean()),
-        "warnings": far_columns(spec, encoding, table),
+        **targets.gaps.summary(),
+        "warnings": [*targets.warnings, *posterior.warnings],
     }
     if spec.action.options is not None:
         counts = Counter(words)
         summary["counts"] = {name: counts[name] for name in spec.action.options}
-    summary["where"] = where(spec, cells, words)
+    summary["where"] = where(spec, encoding, cells, words)
     return table.with_columns(action_columns(spec, words) | numbers), summary

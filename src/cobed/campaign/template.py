@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 
 from cobed.campaign.columns import kinds
-from cobed.campaign.columns.categorical import MAX_PROPOSED
 from cobed.campaign.fields import fill
 from cobed.campaign.tables import Complaints, Table
 from cobed.campaign.toml import as_key
 from cobed.errors import TableError
 from cobed.outcomes import laws
 
+# More different actions than this are numbers to choose.
+MAX_OPTIONS = 20
 # What is proposed where nothing is known.
 OPTIONS = ["A", "B"]
 OUTCOME = {"column": "outcome", "likelihood": "bernoulli", "typical": 0.5}
@@ -38,7 +39,7 @@ def guess(name: str, table: Table, action: str | None = None, outcome: str | Non
     named = [column for column in unique if column.lower() == "id" or column.lower().endswith(("_id", "id"))]
     identity = (named or unique or columns)[0]
     context = {column: kind for column in columns if column != identity and (kind := _kind(table, column))}
-    options = sorted({value for value in table.text(action) if value})[:MAX_PROPOSED] if action else OPTIONS
+    options = sorted({value for value in table.text(action) if value})[:MAX_OPTIONS] if action else OPTIONS
     if len(options) < 2:
         raise TableError(
             f"{table.name}, column {action!r} has the one value {options}; at least two actions are needed."
@@ -48,8 +49,9 @@ def guess(name: str, table: Table, action: str | None = None, outcome: str | Non
 
 
 def _kind(table: Table, column: str) -> str | None:
-    """What a column looks like; None for free text."""
-    return next((kind.name for kind in kinds() if kind.suits(table, column)), None)
+    """What the cells of a column look like; None for free text."""
+    known = table.part(np.flatnonzero(~table.missing(column)))
+    return next((kind.name for kind in kinds() if len(known) and kind.suits(known, column)), None)
 
 
 def _outcome(table: Table, column: str) -> dict[str, Any]:

@@ -9,8 +9,10 @@ from typing import Any
 from cobed.campaign import records as kept
 from cobed.campaign import unsaved
 from cobed.campaign.encoding import Encoding
+from cobed.campaign.observe import stored_encoding
 from cobed.campaign.records import Assignment, Round
 from cobed.campaign.selection import Selection
+from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.store import Store
 from cobed.errors import CampaignError, StorageError
 
@@ -27,6 +29,7 @@ class RoundWriter:
     """
 
     store: Store
+    spec: CampaignSpec
     folder: Path
     chosen: Selection
     encoding: Encoding
@@ -82,8 +85,11 @@ class RoundWriter:
             own = list(kept.read_planned(connection, kept.in_round(made.id)))
             done = {place.row.unit for place in own if place.outcome is not None}
             return now[-1].revision, {place.row.unit: place.row for place in own}, done
-        if "encoding" not in kept.read_meta(connection):
-            kept.write_meta(connection, "encoding", self.encoding.to_json())
+        stored = stored_encoding(connection, self.spec)
+        contexts = {name: [row.context[name] for row in rows] for name in self.spec.context}
+        grown = (stored or self.encoding).learning(self.spec, contexts)
+        if grown != stored:
+            kept.write_meta(connection, "encoding", grown.to_json())
         kept.write_round(connection, made, rows)
         return None
 

@@ -60,6 +60,7 @@ def design(
     no_program: NoProgram = False,
 ) -> None:
     """Choose the action to try on each unit. The same command again gives the same round, until outcomes are in."""
+    from cobed.campaign.gaps import gap_sentences
     from cobed.campaign.pins import parse_pin
     from cobed.campaign.tables import write_table
     from cobed.progress import ConsoleReporter
@@ -99,6 +100,8 @@ def design(
         field = last.summary.get("field", 0)
         others = f", with those of {field:,} unit(s) that other rounds still wait for," if field else ""
         say(f"The outcomes{others} should {promise}. {last.summary['reason']}")
+    for sentence in gap_sentences(last.summary, len(frame)):
+        say(sentence)
     warn(last.summary.get("warnings", []))
     say(f"Next: fill in the column {campaign.spec.outcome.column!r}, then: cobed observe {out}")
 
@@ -137,6 +140,7 @@ def deploy(
     no_program: NoProgram = False,
 ) -> None:
     """Choose the best action for each unit, by everything learned so far. Exit code 3: some rows could not be used."""
+    from cobed.campaign.gaps import gap_sentences
     from cobed.campaign.tables import write_table
     from cobed.storage import remove_output
 
@@ -151,7 +155,6 @@ def deploy(
     else:
         remove_output(rejected)
     write_table(frame, out)
-    _, posterior = campaign.posterior()
     summary = campaign.deployed or {}
     if campaign.store.reading_only:
         warn([f"{campaign.store.label} can be read but not written: this deployment is not recorded in it."])
@@ -163,7 +166,9 @@ def deploy(
     say(f"Gain over {summary['single']!r} for all: {_interval(summary['over_single'])}.")
     say(f"Gain over actions at random: {_interval(summary['over_random'])}.")
     say(f"The action is the best one with probability {summary['p_best']:.0%}, averaged over units.")
-    warn([*summary.get("warnings", []), *posterior.warnings])
+    for sentence in gap_sentences(summary, len(frame)):
+        say(sentence)
+    warn(summary["warnings"])
     if len(bad):
         cells = ", ".join(f"{name} {count:,}" for name, count in bad.attrs["cells"].items())
         row, reason = bad.iloc[0, -2:]

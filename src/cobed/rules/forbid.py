@@ -49,7 +49,12 @@ class Forbid(AbstractRule):
     def forbidden(self, cells, options):
         found = np.zeros((len(next(iter(cells.values()))), len(options)), bool)
         for entry in self.entries:
-            marked = self.columns[entry.column].holds(cells[entry.column], entry.values)
+            column = cells[entry.column]
+            # What is missing may be one of the values: the option is not given there either.
+            marked = np.array([cell is None for cell in column], bool)
+            marked[~marked] = self.columns[entry.column].holds(
+                [cell for cell in column if cell is not None], entry.values
+            )
             found[:, list(options).index(entry.action)] |= marked
         return found
 

@@ -2,6 +2,8 @@
 
 A kind knows everything that depends on it: which cells are allowed, what is kept of the first tables (its `fitted` part, which JSON
 can hold), the numbers that the engine sees, and how people read them. Its own settings in the spec are its pydantic fields.
+Cells that are missing, and those whose value is new, never reach `read` and `encode`: they count as an average unit, and have
+numbers of their own beside it (`cobed.campaign.encoding`).
 """
 
 import abc
@@ -46,6 +48,27 @@ class Column(BaseModel, abc.ABC):
     def refit(self, old: Any, new: Any) -> Any:
         """The same where tables are fitted a second time, before any outcome."""
         return new
+
+    def grow(self, fitted: Any, cells: Sequence[Any]) -> Any:
+        """`fitted` with what later cells bring, where the kind can learn it. The numbers of cells known before stay."""
+        return fitted
+
+    def missing(self, column: str, table: Table, fitted: Any) -> np.ndarray:
+        """Which cells hold nothing, (N,)."""
+        return table.missing(column)
+
+    def new(self, column: str, table: Table, fitted: Any, *, strict: bool) -> np.ndarray:
+        """Which cells hold a value that `fitted` does not know, and can be used all the same, (N,). `strict` where they are
+        stored: what may be a typing error is then left to `read`, which complains."""
+        return np.zeros(len(table), bool)
+
+    def knows(self, cells: Sequence[Any], fitted: Any) -> np.ndarray:
+        """Which of the stored cells, none of them missing, `fitted` knows, (N,)."""
+        return np.ones(len(cells), bool)
+
+    def typical(self, fitted: Any) -> np.ndarray:
+        """The numbers of an average unit, which stand for cells that are missing or new, (W,)."""
+        return np.zeros(len(self.labels("", fitted)))
 
     @abc.abstractmethod
     def read(self, column: str, table: Table, fitted: Any, complaints: Complaints) -> list[Any]:

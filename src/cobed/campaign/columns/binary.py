@@ -5,11 +5,12 @@ from typing import ClassVar
 import numpy as np
 
 from cobed.campaign.columns.base import Column
+from cobed.campaign.tables import Complaints
 from cobed.outcomes import NO, YES
 
 
 class Binary(Column):
-    """A column of 0 and 1."""
+    """A column of 0 and 1. Its fitted part is the share of ones."""
 
     name: ClassVar[str] = "binary"
     describes: ClassVar[str] = "0/1, yes/no, true/false"
@@ -19,6 +20,14 @@ class Binary(Column):
     def suits(cls, table, column):
         values = {value for value in table.text(column).str.lower() if value}
         return bool(values) and values <= {*YES, *NO}
+
+    def fit(self, column, tables):
+        values = np.concatenate([table.binary(column, Complaints(table)) for table in tables])
+        return [float(np.mean(values[~np.isnan(values)]))] if not np.isnan(values).all() else None
+
+    def typical(self, fitted):
+        # Campaigns of earlier versions do not have the share.
+        return np.array(fitted or [0.5])
 
     def read(self, column, table, fitted, complaints):
         return table.binary(column, complaints).tolist()

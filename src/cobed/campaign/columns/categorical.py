@@ -1,5 +1,7 @@
 """Columns that hold one of some names."""
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -10,8 +12,10 @@ from cobed.campaign.columns.base import Column, Name
 from cobed.campaign.near import near, plain
 from cobed.errors import TableError
 
-# More levels than this are probably an id or a free text; `cobed init` proposes a column with fewer.
-MAX_LEVELS, MAX_PROPOSED = 50, 20
+# So many levels have coefficients of their own; the rarest of more share one, as levels do that come later.
+MAX_LEVELS = 50
+# The share of rows with one of these levels that `cobed init` asks for: below it a column is free text.
+COMMON = 0.8
 
 
 class Categorical(Column):
@@ -34,24 +38,49 @@ class Categorical(Column):
 
     @classmethod
     def suits(cls, table, column):
-        return 2 <= len({value for value in table.text(column).str.lower() if value}) <= MAX_PROPOSED
+        """Some names that come back: not as many as rows, and few rows with a rare one."""
+        counts = table.text(column).value_counts()
+        return 2 <= len(counts) < len(table) and counts.iloc[:MAX_LEVELS].sum() >= COMMON * len(table)
 
     def fit(self, column, tables):
         if self.levels is not None:
             return list(self.levels)
-        levels = sorted({value for table in tables for value in _levels_of(table, column)})
-        _check_alike(column, levels, tables)
-        if len(levels) > MAX_LEVELS:
+        counts = sum((Counter(_names(self, table, column)) for table in tables), Counter())
+        _check_alike(column, sorted(counts), tables)
+        levels = sorted(level for level, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MAX_LEVELS])
+        if len(counts) > MAX_LEVELS and 2 * len(counts) > counts.total():
             raise TableError(
-                f"{tables[0].name}, column {column!r} has {len(levels):,} different values; at most {MAX_LEVELS} are taken "
-                "for levels. Group them, or leave the column out of [context]: other columns pass through untouched."
+                f"{tables[0].name}, column {column!r} has {len(counts):,} different values in {counts.total():,} rows, like ids or "
+                "free text. Group them, or leave the column out of [context]: other columns pass through untouched."
             )
-        if len(levels) < 2:
+        if len(levels) < 2 and not (levels and any(self.missing(column, table, None).any() for table in tables)):
+            what = f"the one value {levels}" if levels else "no value at all"
             raise TableError(
-                f"{tables[0].name}, column {column!r} has the one value {levels}, which tells nothing about a unit. "
+                f"{tables[0].name}, column {column!r} has {what}, which tells nothing about a unit. "
                 "Leave it out of [context], or list its levels in campaign.toml."
             )
         return levels
+
+    def grow(self, fitted, cells):
+        """Levels of later tables become known, where the spec has no list of them, as long as there are not too many."""
+        levels = fitted if self.levels is not None else list(dict.fromkeys([*fitted, *sorted({*cells} - {*fitted})]))
+        return levels[: max(MAX_LEVELS, len(fitted))]
+
+    def missing(self, column, table, fitted):
+        # Where there are names, "none" is one of them.
+        return table.missing(column, ["none", *(fitted or self.levels or ())])
+
+    def new(self, column, table, fitted, *, strict):
+        text = table.text(column)
+        absent = ~text.isin(fitted).to_numpy(dtype=bool) & ~self.missing(column, table, fitted)
+        if not strict:
+            return absent
+        if self.levels is not None:
+            return np.zeros(len(table), bool)
+        return absent & ~text.isin([word for word in {*text[absent]} if near(word, fitted)]).to_numpy(dtype=bool)
+
+    def knows(self, cells, fitted):
+        return pd.Index(fitted, dtype=object).get_indexer_for(list(cells)) >= 0
 
     def refit(self, old, new):
         """Levels that were known stay known."""
@@ -86,7 +115,7 @@ class Categorical(Column):
 
     def unused(self, column, fitted, values):
         absent = [repr(value) for value in values if value not in fitted]
-        if not absent:
+        if not absent or len(fitted) >= MAX_LEVELS:
             return None
         return (
             f"names {', '.join(absent)}, and no unit has this level in the column {column!r}: it forbids nothing. "
@@ -96,18 +125,18 @@ class Categorical(Column):
     def unseen(self, column, first, later):
         if self.levels is not None:
             return None
-        new = sorted(_levels_of(later, column) - _levels_of(first, column))
+        new = sorted({*_names(self, later, column)} - {*_names(self, first, column)})
         if not new:
             return None
         return (
-            f"{later.name}, column {column!r}: {', '.join(map(repr, new[:5]))} is not in {first.name}. A campaign learns "
-            f"its levels from the first tables it sees: give {later.name} as --targets when you design, or list the "
-            "levels in campaign.toml."
+            f"{later.name}, column {column!r}: {', '.join(map(repr, new[:5]))} is not in {first.name}. Nothing will be learned "
+            "about it there; a policy for it rests on what is known of the population."
         )
 
 
-def _levels_of(table, column) -> set[str]:
-    return {value for value in table.text(column).unique() if value}
+def _names(kind, table, column) -> Iterator[str]:
+    """The names in a column of a table before anything was fitted."""
+    return iter(table.text(column)[~kind.missing(column, table, None)])
 
 
 def _check_alike(column, levels, tables) -> None:

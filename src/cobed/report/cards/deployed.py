@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from cobed.campaign.database import DAMAGED
+from cobed.campaign.gaps import gap_sentences
 from cobed.campaign.spec import CampaignSpec
 from cobed.errors import StorageError
 from cobed.report.cards.base import Card
@@ -50,6 +51,8 @@ def _add_policy(page: Page, spec: CampaignSpec, last: dict[str, Any]) -> None:
             }
         )
     )
+    for sentence in [*gap_sentences(last, last["rows"]), *last.get("warnings", [])]:
+        page.text(sentence)
     page.text(f"The chosen action is the best one with probability {last['p_best']:.0%}, averaged over units.")
     share = (lambda value: f"{value:.0%}") if spec.action.options is not None else "{:.4g}".format
     page.table(

@@ -6,6 +6,7 @@ from typing import ClassVar
 import pandas as pd
 import plotly.graph_objects as go
 
+from cobed.campaign.gaps import count_gaps, gap_sentences
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.summary import export_names
 from cobed.report.cards.base import Card
@@ -25,6 +26,14 @@ class Tried(Card):
 
     def add(self, page, facts):
         page.table(facts.status.rounds)
+        encoding, table = facts.campaign.encoding(), facts.table
+        if encoding is not None:
+            cells = {
+                name: table[name].astype(object).where(table[name].notna(), None).tolist()
+                for name in facts.spec.context
+            }
+            for sentence in gap_sentences(count_gaps(facts.spec, encoding, cells, "").summary(), len(table)):
+                page.text(sentence)
         page.figure(tried_figure(facts.spec, facts.table))
 
 
