@@ -5,6 +5,8 @@ import os
 # Most tests run a function once or twice: compiling it well costs more than it saves. Processes they start do the same.
 # Set before JAX is imported, here and there.
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+# Without them the compiler takes a third of the time. `test_compilation` switches them on again.
+os.environ["XLA_FLAGS"] = f"--xla_cpu_use_fusion_emitters=false {os.environ.get('XLA_FLAGS', '')}"
 
 import jax.numpy as jnp
 import numpy as np

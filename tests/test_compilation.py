@@ -27,7 +27,11 @@ from cobed.models import GaussianProcess, LinearGaussian, from_numpyro
 from cobed.models.kernels import RBF
 
 # As users run them: the tests as a whole compile with fewer optimisations, which these options take back.
-DEFAULT = {"xla_backend_optimization_level": 3, "xla_llvm_disable_expensive_passes": False}
+DEFAULT = {
+    "xla_backend_optimization_level": 3,
+    "xla_llvm_disable_expensive_passes": False,
+    "xla_cpu_use_fusion_emitters": True,
+}
 OPTIONS = {"default": DEFAULT, "lean": {**DEFAULT, "xla_backend_optimization_level": 1}, "quick": compilation.QUICK}
 
 NUM_DRAWS = [4000, 1, 10_000, 3276, 7, 3277, 4096, 1000]
