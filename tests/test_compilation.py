@@ -32,7 +32,8 @@ DEFAULT = {
     "xla_llvm_disable_expensive_passes": False,
     "xla_cpu_use_fusion_emitters": True,
 }
-OPTIONS = {"default": DEFAULT, "lean": {**DEFAULT, "xla_backend_optimization_level": 1}, "quick": compilation.QUICK}
+LEAN = {**DEFAULT, "xla_backend_optimization_level": 1, **compilation.NO_EMITTERS}
+OPTIONS = {"default": DEFAULT, "lean": LEAN, "quick": compilation.QUICK}
 
 NUM_DRAWS = [4000, 1, 10_000, 3276, 7, 3277, 4096, 1000]
 NUM_ROWS = [10, 1, 64]

@@ -16,17 +16,20 @@ from jaxlib.version import __version__ as version
 
 from cobed.errors import CompilerError
 
-# For what runs once, or a few times on little data: compiling takes a quarter of the time on a CPU.
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-# For hot loops: measured as fast as the default level, and compiled in half the time. JAX may have been told to do less.
-LEAN = {} if jax.config.read("jax_disable_most_optimizations") else {"xla_backend_optimization_level": 1}
-
 # Versions of jaxlib that were measured to compute correctly.
 RIGHT = {"0.7.2", "0.8.2", "0.9.2", "0.10.0", "0.10.1"}
 # Versions that fuse sums of products wrongly on a CPU: wrong numbers (jax issue 39103) or crashes (39257, 40412).
 WRONG = {"0.10.2", "0.11.0"}
 # With nothing behind the equals sign it switches that fusion off.
 FUSION_FLAG = "--xla_cpu_experimental_ynn_fusion_type="
+
+# Half of the time to compile on a CPU goes to fusion emitters, and programs were measured as fast without them. Versions
+# that nobody tried may refuse the option.
+NO_EMITTERS = {"xla_cpu_use_fusion_emitters": False} if version in RIGHT else {}
+# For what runs once, or a few times on little data: the quickest to compile.
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True, **NO_EMITTERS}
+# For hot loops: measured as fast as the default level, and compiled much sooner. JAX may have been told to do less.
+LEAN = {} if jax.config.read("jax_disable_most_optimizations") else {"xla_backend_optimization_level": 1, **NO_EMITTERS}
 
 # A process may have so many memory maps on Linux. Every compiled program keeps about 15, and XLA crashes without more.
 MAX_MAPS = Path("/proc/sys/vm/max_map_count")
