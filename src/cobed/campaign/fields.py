@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel
@@ -56,23 +57,36 @@ def _sections_in(annotation: Any) -> list[type[BaseModel]]:
     return [each for each in found if isinstance(each, type) and issubclass(each, BaseModel)]
 
 
-def fill(values: Mapping[str, Mapping[str, Any]], names: Mapping[str, str]) -> str:
+def fill(
+    values: Mapping[str, Mapping[str, Any]], names: Mapping[str, str], notes: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """A campaign.toml with these values by heading and key; every other key is a comment, with its default or an example.
 
-    `names` take the place of <words> in the examples.
+    `names` take the place of <words> in the examples. `notes` are about columns: they stand above those under [context], and
+    tell why others are not there.
     """
     lines = ["# What this campaign is about. `cobed check` says what is wrong with it before any work is done."]
     for heading, about, fields in sections():
         given = values.get(heading, {})
         if heading:
             lines += ["", *_comment(about), heading if given else f"# {heading}"]
-        lines += [f"{as_key(name)} = {as_toml(value)}" for name, value in given.items() if name not in fields]
+        for name, value in given.items():
+            if name not in fields:
+                lines += [*_comment(notes.get(name, "")), f"{as_key(name)} = {as_toml(value)}"]
+        if heading == "[context]":
+            lines += _left_out({name: why for name, why in notes.items() if name not in given})
         for name, field in fields.items():
             lines += _comment(field.description or "")
             lines.append(
                 f"{name} = {as_toml(given[name])}" if name in given else f"# {name} = {_example(field, names)}"
             )
     return "\n".join(lines) + "\n"
+
+
+def _left_out(notes: Mapping[str, str]) -> list[str]:
+    """Columns that are no contexts, each with the reason. One of them becomes a context by a line of its own."""
+    said = [line for name, why in notes.items() for line in _comment(f"{as_key(name)}: {why}")]
+    return ["# Left out, and why:", *said] if said else []
 
 
 def _comment(words: str) -> list[str]:

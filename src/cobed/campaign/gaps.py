@@ -11,7 +11,7 @@ from cobed.campaign.spec import CampaignSpec
 
 # Shares of the rows from which on it is a warning: of what the first tables had too, and of what no row has taught anything about.
 MANY, MANY_UNLEARNED = 0.5, 0.05
-MAX_COLUMNS, MAX_LEVELS_TOLD = 30, 3
+MAX_COLUMNS, MAX_WARNED, MAX_LEVELS_TOLD = 60, 5, 3
 KINDS = {MISSING_CELL: "Missing cells", NEW_VALUE: "Cells with a rare or new level"}
 
 
@@ -34,7 +34,7 @@ def gap_sentences(summary: Mapping[str, Any], rows: int) -> list[str]:
     said = []
     for fact, words in KINDS.items():
         counts = sorted(summary.get(fact, {}).items(), key=lambda item: -item[1])
-        parts = [f"{name} {count:,} ({share(count / rows)})" for name, count in counts[:MAX_COLUMNS]]
+        parts = [f"{_cut(name)} {count:,} ({share(count / rows)})" for name, count in counts[:MAX_COLUMNS]]
         more = f", and {len(counts) - MAX_COLUMNS} more columns" if len(counts) > MAX_COLUMNS else ""
         said += [f"{words}, of {rows:,} rows, by column: {', '.join(parts)}{more}."] if parts else []
     return said
@@ -57,7 +57,7 @@ def count_gaps(spec: CampaignSpec, encoding: Encoding, cells: Cells, table: str)
                 levels = Counter(cell for cell, is_new in zip(cells[name], found[fact], strict=True) if is_new)
                 warnings += _near_levels(name, levels, encoding.fitted.get(name) or [], table)
             if count >= MANY * rows and is_learned:
-                sparse.append(f"{name} ({share(count / rows)})")
+                sparse.append(f"{_cut(name)} ({share(count / rows)})")
             elif count >= MANY_UNLEARNED * rows and not is_learned:
                 what = "hold nothing" if fact == MISSING_CELL else "hold a level that was not there before"
                 warnings.append(
@@ -65,9 +65,9 @@ def count_gaps(spec: CampaignSpec, encoding: Encoding, cells: Cells, table: str)
                     "They count as an average unit, with wider intervals."
                 )
     if sparse:
-        warnings.append(
-            f"{table}: at least half of the cells are missing, or have rare levels, in {', '.join(sparse)}."
-        )
+        more = f", and {len(sparse) - MAX_WARNED} more columns" if len(sparse) > MAX_WARNED else ""
+        which = ", ".join(sparse[:MAX_WARNED]) + more
+        warnings.append(f"{table}: at least half of the cells are missing, or have rare levels, in {which}.")
     if spec.model.program is not None and any(
         fact not in encoding.facts.get(name, ()) for fact in FACTS for name in counts[fact]
     ):
@@ -86,6 +86,10 @@ def _near_levels(column: str, levels: Counter[str], known: list[str], table: str
         if meant
     ]
     return [f"{table}, column {column!r}: {' '.join(said[:MAX_LEVELS_TOLD])}"] if said else []
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= 40 else f"{name[:37]}..."
 
 
 def share(value: float) -> str:

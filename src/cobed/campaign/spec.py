@@ -31,7 +31,9 @@ class CampaignSpec(SectionModel):
     seed: Annotated[int, Field(ge=0, lt=2**30, strict=True)] = Field(0, description="Same seed, same design.")
     units: UnitsSpec
     context: dict[Name, Annotated[SerializeAsAny[Column], BeforeValidator(read_column)]] = Field(
-        min_length=1, description="What is known of a unit before an action is chosen: its columns, each with its kind."
+        min_length=1,
+        description="What is known of a unit before an action is chosen: its columns, each with its kind. A missing cell is a fact "
+        "of its own.",
     )
     action: ActionSpec
     outcome: OutcomeSpec

@@ -1,11 +1,14 @@
 """A campaign.toml to fill in, with a comment on every key; guessed from a table where there is one."""
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from cobed.campaign.columns import kinds
+from cobed.campaign.columns import Binary, Numeric
 from cobed.campaign.fields import fill
+from cobed.campaign.propose import propose
 from cobed.campaign.tables import Complaints, Table
 from cobed.campaign.toml import as_key
 from cobed.errors import TableError
@@ -24,40 +27,58 @@ def template(name: str) -> str:
     return _fill(name, "id", context, {"column": "action", "options": OPTIONS}, OUTCOME)
 
 
-def guess(name: str, table: Table, action: str | None = None, outcome: str | None = None) -> str:
-    """The template with the columns of a table. `action` and `outcome` name its columns of them, where it is history."""
-    for column in (action, outcome):
-        if column is not None:
-            table.require([column], "which you named")
+def guess(
+    name: str, table: Table, action: str | None = None, outcome: str | None = None, targets: Table | None = None
+) -> str:
+    """The template with the columns of a table. `action` and `outcome` name its columns of them, where it is history.
+
+    `targets` is where a policy will be deployed: what it does not have is no context.
+    """
+    used = [column for column in (action, outcome) if column is not None]
+    table.require(used, "which you named")
+    tables = [table] if targets is None else [table, targets]
     # A spec names columns by text.
-    columns = [column for column in table.frame.columns if isinstance(column, str) and column not in (action, outcome)]
+    columns = [column for column in table.frame.columns if isinstance(column, str) and column not in used]
     if not columns:
         raise TableError(
             f"{table.name} has no columns besides {action!r} and {outcome!r}; an id and contexts are needed."
         )
-    unique = [column for column in columns if table.text(column).is_unique]
-    named = [column for column in unique if column.lower() == "id" or column.lower().endswith(("_id", "id"))]
-    identity = (named or unique or columns)[0]
-    context = {column: kind for column in columns if column != identity and (kind := _kind(table, column))}
-    options = sorted({value for value in table.text(action) if value})[:MAX_OPTIONS] if action else OPTIONS
+    identity = _identity(tables, columns)
+    proposed = propose(tables, [column for column in columns if column != identity], used)
+    context = {column: found.kind for column, found in proposed.items() if found.kind is not None}
+    notes = {column: found.why for column, found in proposed.items() if found.why}
+    actions = {"column": "action", "options": OPTIONS} if action is None else _actions(table, action)
+    return _fill(name, identity, context, actions, _outcome(table, outcome) if outcome else OUTCOME, notes)
+
+
+def _identity(tables: Sequence[Table], columns: Sequence[str]) -> str:
+    """The column that names the units: a different value in every row, best with a name that says so."""
+    shared = [column for column in columns if all(column in table.frame.columns for table in tables)]
+    unique = [column for column in shared if all(table.text(column).is_unique for table in tables)]
+    named = [column for column in unique if column.lower().endswith("id")]
+    # Amounts of money may differ in every row too.
+    text = [column for column in unique if not Numeric.suits(tables[0], column)]
+    return (named or text or unique or shared or columns)[0]
+
+
+def _actions(table: Table, column: str) -> dict[str, Any]:
+    """The options of a column of past actions; the range, where they are numbers and many."""
+    known = table.part(np.flatnonzero(~table.missing(column, ["none"])))
+    options = sorted(set(known.text(column)))
     if len(options) < 2:
         raise TableError(
-            f"{table.name}, column {action!r} has the one value {options}; at least two actions are needed."
+            f"{table.name}, column {column!r} has the one value {options}; at least two actions are needed."
         )
-    actions = {"column": action or "action", "options": options}
-    return _fill(name, identity, context, actions, _outcome(table, outcome) if outcome else OUTCOME)
-
-
-def _kind(table: Table, column: str) -> str | None:
-    """What the cells of a column look like; None for free text."""
-    known = table.part(np.flatnonzero(~table.missing(column)))
-    return next((kind.name for kind in kinds() if len(known) and kind.suits(known, column)), None)
+    if len(options) <= MAX_OPTIONS or not Numeric.suits(known, column):
+        return {"column": column, "options": options[:MAX_OPTIONS]}
+    numbers = known.numbers(column, Complaints(known))
+    return {"numbers": {column: {"low": float(numbers.min()), "high": float(numbers.max())}}}
 
 
 def _outcome(table: Table, column: str) -> dict[str, Any]:
     """The first law that suits the outcomes of a column, what an average unit gives, and the deviation where it has one."""
     complaints = Complaints(table)
-    binary = _kind(table, column) == "binary"
+    binary = Binary.suits(table.part(np.flatnonzero(~table.missing(column))), column)
     values = (table.binary if binary else table.numbers)(column, complaints, allow_missing=True)
     complaints.tell()
     values = values[np.isfinite(values)]
@@ -73,7 +94,14 @@ def _rounded(number: float) -> float:
     return float(f"{number:.3g}")
 
 
-def _fill(name: str, identity: str, context: dict[str, str], action: dict[str, Any], outcome: dict[str, Any]) -> str:
+def _fill(
+    name: str,
+    identity: str,
+    context: dict[str, Any],
+    action: dict[str, Any],
+    outcome: dict[str, Any],
+    notes: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     values = {
         "": {"name": name, "seed": 0},
         "[units]": {"id": identity},
@@ -82,5 +110,5 @@ def _fill(name: str, identity: str, context: dict[str, str], action: dict[str, A
         "[outcome]": outcome,
         "[design]": {"budget": "quick"},
     }
-    first, second = map(as_key, action["options"][:2])
-    return fill(values, {"column": as_key(next(iter(context), "age")), "first": first, "second": second})
+    first, second = map(as_key, action.get("options", OPTIONS)[:2])
+    return fill(values, {"column": as_key(next(iter(context), "age")), "first": first, "second": second}, notes)

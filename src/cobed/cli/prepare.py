@@ -30,23 +30,28 @@ def init(
     table: Annotated[Path | None, typer.Option("--from", help="A table whose columns to start from.")] = None,
     action: Annotated[str | None, typer.Option(help="Its column of past actions, if it has one.")] = None,
     outcome: Annotated[str | None, typer.Option(help="Its column of past outcomes, if it has one.")] = None,
+    targets: Annotated[
+        Path | None,
+        typer.Option(help="Where the policy will be deployed: what this table does not have is no context."),
+    ] = None,
 ) -> None:
     """Write a commented campaign.toml to fill in."""
     from cobed.campaign.spec import parse_spec
-    from cobed.campaign.tables import read_table
     from cobed.campaign.template import guess, template
     from cobed.storage import check_output, write_output
 
     if spec.exists():
         raise CampaignError(f"{spec} exists already and is not written over. Give another name, or remove it.")
     check_output(spec)
-    if table is None and (action or outcome):
-        raise CampaignError("--action and --outcome name columns of a table. Give it with --from.")
+    if table is None and (action or outcome or targets):
+        raise CampaignError("--action, --outcome and --targets go with a table. Give it with --from.")
     name = spec.resolve().parent.name or "campaign"
-    text = template(name) if table is None else guess(name, read_table(table), action, outcome)
+    aimed = None if targets is None else read_given(targets)
+    text = template(name) if table is None else guess(name, read_given(table), action, outcome, aimed)
     if table is not None:
         try:
-            parse_spec(text, spec.name)
+            read = parse_spec(text, spec.name)
+            say(f"{len(read.context)} context column(s). Why others are left out is told in {spec}.")
         except CobedError as error:
             say(f"To be corrected by hand:\n{error}\n")
     write_output(spec, lambda file: file.write(text.encode()))
@@ -64,6 +69,7 @@ def check(
     """Say what is wrong with the spec and with tables, alone and together, before any work is done. Changes nothing."""
     from cobed.campaign.check import check_tables
     from cobed.campaign.spec import read_spec
+    from cobed.campaign.tables import MISSING
 
     read, _ = read_spec(spec)
     actions = ", ".join(read.action.options or read.action.numbers or ())
@@ -71,6 +77,8 @@ def check(
         f"{spec.name}: fine. {len(read.context)} context column(s); actions: {actions}; {read.outcome.likelihood} outcome."
     )
     begun = begun_campaign(spec, store)
+    if tables:
+        say(f"These cells mean missing: (empty){', '.join(MISSING)}. A level or an option of that name wins.")
     for finding in check_tables(read, [read_given(path) for path in tables or []], begun):
         say(f"{finding.table}: {finding.sentence}")
         warn(finding.warnings)
