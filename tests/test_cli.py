@@ -95,3 +95,13 @@ def test_the_version_is_an_option_too():
     import cobed as package
 
     assert cobed("--version").stdout.strip() == package.__version__
+
+
+@pytest.mark.parametrize(("typed", "offered"), [("cobed de", "deploy"), ("cobed design --ne", "--next")])
+def test_the_shell_completes_commands_and_options(typed, offered):
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1), "_COBED_COMPLETE": "complete_bash"}
+    answer = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.argv[0] = 'cobed'; from cobed.cli import main; main()"],
+        capture_output=True, text=True, env={**os.environ, **words},
+    )  # fmt: skip
+    assert offered in answer.stdout.split(), answer.stdout + answer.stderr

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+import cobed
+
 README = Path(__file__).parents[1] / "README.md"
 PROCESSES = README.with_name("docs") / "gaussian-processes.md"
 TUTORIAL = README.with_name("docs") / "campaign.md"
+API = README.with_name("docs") / "api.md"
 GUARANTEES = README.with_name("docs") / "guarantees.md"
 
 
@@ -79,6 +82,24 @@ def test_the_tutorial_of_a_campaign_runs(tmp_path, monkeypatch, capsys):
     assert 'src="http' not in page
     policy = names["policy"]
     assert not ((policy["offer"] == "10%") & (policy["newbie"] == "yes")).any()
+
+
+def test_every_public_name_is_documented_with_an_example_that_runs(tmp_path, monkeypatch):
+    """A name counts as shown where the code of docs/api.md uses it, and as documented where its text names it."""
+    monkeypatch.chdir(tmp_path)
+    text = API.read_text()
+    code = "\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
+    used = {
+        node.attr
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "cobed"
+    }
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    names = [name for name in cobed.__all__ if name != "__version__"]
+    assert not [name for name in names if name not in used], "without an example"
+    assert not [name for name in names if f"`{name}`" not in prose], "not documented"
+    assert used <= {*cobed.__all__}
+    exec(compile(code, str(API), "exec"), {})
 
 
 def named_tests(path):

@@ -53,7 +53,13 @@ def test_designs_with_one_key_are_paired(problem):
 
 
 def test_batches_do_not_change_the_scores(problem):
-    one, many = (evaluate(problem, arms(1), 30, batch_size=size, seed=3) for size in (1, 30))
+    class OneByOne(Conjugate):
+        num_together = 1
+
+    class Together(Conjugate):
+        num_together = 30
+
+    one, many = (evaluate(problem, arms(1), 30, sampler=sampler(256), seed=3) for sampler in (OneByOne, Together))
     np.testing.assert_allclose(one.regret.per_world, many.regret.per_world, atol=1e-4)
 
 

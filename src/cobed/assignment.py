@@ -75,8 +75,8 @@ def check_assignable(mask: Bool[np.ndarray, "D K"], limits: Limits, words: tuple
     if best_assignment(flat, mask, limits) is not None:
         return
 
-    def without(place: int) -> Limits:
-        weights, least, most = (np.delete(part, place, axis=0) for part in limits)
+    def without(position: int) -> Limits:
+        weights, least, most = (np.delete(part, position, axis=0) for part in limits)
         return weights, least, most
 
     loosen = [name for i, name in enumerate(words) if best_assignment(flat, mask, without(i)) is not None]

@@ -210,13 +210,7 @@ COMPILE_SECONDS = 6.0
 
 def _step_cost(critic: Separable | Joint, batch: int, units: int) -> tuple[float, int]:
     """Floating-point operations and bytes of one training step."""
-    if isinstance(critic, Separable):
-        multiplications = batch * critic.num_weights(units) * 2 + batch**2 * critic.embedding
-        activations = batch * (2 * units + 2 * sum(critic.hidden)) + 2 * batch**2
-    else:
-        inner = sum(a * b for a, b in zip(critic.hidden, (*critic.hidden[1:], 1), strict=True))
-        multiplications = batch * units * critic.hidden[0] + batch**2 * inner
-        activations = batch**2 * sum(critic.hidden) * 2
+    multiplications, activations = critic.work(batch, units)
     return 6.0 * multiplications, 4 * 2 * activations
 
 

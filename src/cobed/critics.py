@@ -201,10 +201,12 @@ class Separable(eqx.Module):
         outcome = eqx.tree_at(lambda net: net.weights, outcome, (jnp.zeros(0), *outcome.weights[1:]))
         return SeparableCritic(first, outcome, value)
 
-    def num_weights(self, num_inputs: int) -> int:
-        """Multiplications one encoder makes for one input."""
-        sizes = (num_inputs, *self.hidden, self.embedding)
-        return sum(a * b for a, b in itertools.pairwise(sizes))
+    def work(self, batch: int, num_inputs: int) -> tuple[int, int]:
+        """Multiplications and stored numbers of a batch of pairs."""
+        # Two encoders, then the product of their outputs for each pair.
+        encoder = sum(a * b for a, b in itertools.pairwise((num_inputs, *self.hidden, self.embedding)))
+        multiplications = batch * encoder * 2 + batch**2 * self.embedding
+        return multiplications, batch * (2 * num_inputs + 2 * sum(self.hidden)) + 2 * batch**2
 
 
 class Joint(eqx.Module):
@@ -219,6 +221,11 @@ class Joint(eqx.Module):
         first_key, network_key = jr.split(key)
         first = OutcomeLayer.initial(first_key, num_contexts, num_discrete, self.hidden[0])
         return JointCritic(first, Layers.initial(network_key, (num_features, *self.hidden, 1)))
+
+    def work(self, batch: int, num_inputs: int) -> tuple[int, int]:
+        """Multiplications and stored numbers of a batch of pairs: all but the first layer run for each pair."""
+        inner = sum(a * b for a, b in zip(self.hidden, (*self.hidden[1:], 1), strict=True))
+        return batch * num_inputs * self.hidden[0] + batch**2 * inner, batch**2 * sum(self.hidden) * 2
 
 
 def check_sizes(sizes: Sequence[int]) -> None:

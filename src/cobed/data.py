@@ -1,4 +1,4 @@
-"""What an experiment gave: one row a unit, with its context, the action it got and the outcome that came back."""
+"""What an experiment gave: one row per unit, with its context, the action it got and the outcome that came back."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ MISSING = "Drop the unit or correct the value; a missing outcome is not a zero."
 
 
 class Data(eqx.Module):
-    """The rows of an experiment. Checked when constructed: finite numbers, one row a unit, at least one row.
+    """The rows of an experiment. Checked when constructed: finite numbers, one row per unit, at least one row.
 
     >>> Data(contexts=[[0.0], [1.0]], actions=[[1, 0], [0, 1]], outcomes=[0.3, 0.7]).num_rows
     2
@@ -35,9 +35,9 @@ class Data(eqx.Module):
         }
         lengths = {name: len(table) for name, table in tables.items()}
         if len(set(lengths.values())) > 1:
-            found = ", ".join(f"{length} {name}" for name, length in lengths.items())
+            counts = ", ".join(f"{length} {name}" for name, length in lengths.items())
             raise ProblemError(
-                f"The data have {found}; one of each a unit is expected. "
+                f"The data have {counts}; one of each is expected per unit. "
                 "Drop the units whose outcome has not come back, in all three."
             )
         if lengths["outcomes"] == 0:

@@ -39,12 +39,12 @@ def parts_of(**values: Any) -> dict[str, str]:
 
     Beside them the versions that compiled code and numbers depend on.
     """
-    found = {
+    digests = {
         "versions": f"cobed {__version__}, jax {jax.__version__}, Python {sys.version_info[0]}.{sys.version_info[1]}"
     }
     for name, value in values.items():
-        found |= {path: f"{digest(leaf)} {_described(leaf)}".strip() for path, leaf in _leaves(name, value)}
-    return found
+        digests |= {path: f"{digest(leaf)} {_described(leaf)}".strip() for path, leaf in _leaves(name, value)}
+    return digests
 
 
 def joined(parts: Mapping[str, str]) -> str:
@@ -125,28 +125,29 @@ class _Reader:
 
     def _pieces(self, value: Any) -> Iterator[str]:
         """What a value consists of, as text. The kind comes first."""
-        if isinstance(value, jax.Array | np.ndarray | np.generic):
-            yield from self._of_array(value)
-        elif isinstance(value, types.FunctionType):
-            yield from self._of_function(value)
-        elif isinstance(value, types.CodeType):
-            yield from self._of_code(value, None)
-        elif isinstance(value, type):
-            yield from self._of_class(value)
-        elif isinstance(value, types.ModuleType):
-            yield from ("module", _versioned(value.__name__))
-        elif isinstance(value, set | frozenset):
-            yield from ("set", *sorted(self.digest(entry) for entry in value))
-        elif isinstance(value, list | tuple):
-            yield from (self.digest(type(value)), *(self.digest(entry) for entry in value))
-        elif isinstance(value, Mapping):
-            yield self.digest(type(value))
-            for name, entry in value.items():
-                yield from (self.digest(name), self.digest(entry))
-        elif isinstance(value, types.CellType):
-            yield from ("cell", "empty" if _is_empty(value) else self.digest(value.cell_contents))
-        else:
-            yield from self._of_object(value)
+        match value:
+            case jax.Array() | np.ndarray() | np.generic():
+                yield from self._of_array(value)
+            case types.FunctionType():
+                yield from self._of_function(value)
+            case types.CodeType():
+                yield from self._of_code(value, None)
+            case type():
+                yield from self._of_class(value)
+            case types.ModuleType():
+                yield from ("module", _versioned(value.__name__))
+            case set() | frozenset():
+                yield from ("set", *sorted(self.digest(entry) for entry in value))
+            case list() | tuple():
+                yield from (self.digest(type(value)), *(self.digest(entry) for entry in value))
+            case Mapping():
+                yield self.digest(type(value))
+                for name, entry in value.items():
+                    yield from (self.digest(name), self.digest(entry))
+            case types.CellType():
+                yield from ("cell", "empty" if _is_empty(value) else self.digest(value.cell_contents))
+            case _:
+                yield from self._of_object(value)
 
     def _of_array(self, value: Any) -> Iterator[str]:
         if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):

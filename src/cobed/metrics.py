@@ -98,14 +98,13 @@ def evaluate(
     seed: Seed,
     num_draws: int = 256,
     sampler: AbstractSampler | None = None,
-    batch_size: int | None = None,
     worlds: AbstractModel | None = None,
 ) -> Scores:
     """Scores of a design, a `DesignResult` or actions (D, A), over `num_worlds` worlds. Same seed, same worlds.
 
     `num_draws` of each world's posterior are used to decide; `sampler` is chosen to fit the model where it is None.
-    `batch_size` worlds are computed at once: memory against speed. `worlds` is the model that the truth and the outcomes
-    are drawn from, where that is not the problem's own, by which the decisions are always made.
+    `worlds` is the model that the truth and the outcomes are drawn from, where that is not the problem's own, by which the
+    decisions are always made.
     """
     if num_worlds < 2:
         raise ProblemError(f"num_worlds must be at least 2, to have a mean and its error; got {num_worlds}.")
@@ -119,6 +118,7 @@ def evaluate(
     num_draws = min(num_draws, sampler.num_draws)
     chooser = Chooser(problem.model, problem.targets, num_draws, problem.optimum)
     truth = Truth(problem.model, problem.optimum) if worlds is None else _truth(problem, worlds)
+    batch_size = sampler.num_together
     if batch_size is None:
         cost = num_draws * problem.num_targets * chooser.optimum.num_evaluations(chooser.average)
         # About 8 MB of rewards at once: measured on a CPU, larger batches leave its cache and are slower.

@@ -16,7 +16,7 @@ import numpy as np
 from cobed.compilation import quick_jit
 from cobed.errors import ProblemError
 from cobed.models.base import AbstractModel, has_best_action
-from cobed.spaces import AbstractSpace, Box
+from cobed.spaces import AbstractSpace
 from cobed.types import AnyArray, Array, Bool, Float, Params, present
 
 Best = tuple[Float[Array, ""], Float[Array, " A"]]
@@ -43,6 +43,10 @@ class AbstractOptimum(eqx.Module):
         """The actions it chooses among, where they can be listed; None where it searches."""
         return None
 
+    def unfit(self, model: AbstractModel, contexts: Float[Array, "D C"]) -> str | None:
+        """Why it is no way to the best actions of this model at these contexts; None where it is one."""
+        return None
+
 
 class ClosedForm(AbstractOptimum):
     """The model's own `best_action`."""
@@ -53,6 +57,11 @@ class ClosedForm(AbstractOptimum):
 
     def num_evaluations(self, model):
         return 1
+
+    def unfit(self, model, contexts):
+        if has_best_action(model, contexts):
+            return None
+        return "optimum=ClosedForm() needs a model with a `best_action` method. Leave optimum=None to let cobed choose."
 
 
 class LinearProgram(AbstractOptimum):
@@ -70,6 +79,13 @@ class LinearProgram(AbstractOptimum):
     def num_evaluations(self, model):
         return 3
 
+    def unfit(self, model, contexts):
+        if model.action_space.bounds() is None:
+            return "optimum=LinearProgram() needs a Box with finite bounds; the best action is at one of them."
+        if not is_linear_in_action(model, contexts):
+            return "optimum=LinearProgram() needs a reward linear in the action, and this one is curved. Use Grid()."
+        return None
+
 
 class Enumeration(AbstractOptimum):
     """Every discrete action."""
@@ -82,6 +98,11 @@ class Enumeration(AbstractOptimum):
 
     def candidates(self, space):
         return space.enumerate_discrete()
+
+    def unfit(self, model, contexts):
+        if model.action_space.continuous:
+            return "optimum=Enumeration() needs discrete actions. Use Grid() for spaces with continuous entries."
+        return None
 
 
 class Grid(AbstractOptimum):
@@ -131,6 +152,11 @@ class Grid(AbstractOptimum):
     def candidates(self, space):
         return None if self.num_refinements else space.grid(self.num_points)
 
+    def unfit(self, model, contexts):
+        if not model.action_space.continuous:
+            return "optimum=Grid() needs an action with continuous entries. Use Enumeration() for discrete actions."
+        return None
+
 
 def choose_optimum(
     model: AbstractModel, contexts: Float[Array, "D C"], allowed: Bool[AnyArray, "D K"] | None = None
@@ -141,7 +167,7 @@ def choose_optimum(
         return ClosedForm()
     if not space.continuous:
         return Enumeration()
-    if isinstance(space, Box) and space.bounded and is_linear_in_action(model, contexts):
+    if LinearProgram().unfit(model, contexts) is None:
         return LinearProgram()
     return Grid(num_points=space.enough_points)
 
@@ -150,29 +176,13 @@ def check_optimum(
     optimum: AbstractOptimum, model: AbstractModel, contexts: Float[Array, "D C"], allowed: Any = None
 ) -> None:
     """Raise `ProblemError` where the way does not fit the action space or the model at these contexts."""
-    space = model.action_space
-    if allowed is not None and optimum.candidates(space) is None:
+    if allowed is not None and optimum.candidates(model.action_space) is None:
         raise ProblemError(
             f"optimum={optimum!r} cannot choose among some of the actions. Leave it out, or use Enumeration()."
         )
-    if isinstance(optimum, ClosedForm) and not has_best_action(model, contexts):
-        raise ProblemError(
-            "optimum=ClosedForm() needs a model with a `best_action` method. Leave optimum=None to let cobed choose."
-        )
-    if isinstance(optimum, LinearProgram) and not (isinstance(space, Box) and space.bounded):
-        raise ProblemError("optimum=LinearProgram() needs a Box with finite bounds; the best action is at one of them.")
-    if isinstance(optimum, LinearProgram) and not is_linear_in_action(model, contexts):
-        raise ProblemError(
-            "optimum=LinearProgram() needs a reward linear in the action, and this one is curved. Use Grid()."
-        )
-    if isinstance(optimum, Grid) and not space.continuous:
-        raise ProblemError(
-            "optimum=Grid() needs an action with continuous entries. Use Enumeration() for discrete actions."
-        )
-    if isinstance(optimum, Enumeration) and space.continuous:
-        raise ProblemError(
-            "optimum=Enumeration() needs discrete actions. Use Grid() for spaces with continuous entries."
-        )
+    problem = optimum.unfit(model, contexts)
+    if problem is not None:
+        raise ProblemError(problem)
 
 
 def is_linear_in_action(model: AbstractModel, contexts: Float[Array, "D C"], num_probes: int = 64) -> bool:

@@ -47,7 +47,7 @@ class Problem(eqx.Module):
         allowed: Allowed | None = None,
         optimum: AbstractOptimum | None = None,
     ):
-        """`contexts` (D, C) and `targets` (T, C): arrays, lists or DataFrames of numbers, one row a unit; a vector is one column.
+        """`contexts` (D, C) and `targets` (T, C): arrays, lists or DataFrames of numbers, one row per unit; a vector is one column.
 
         `allowed` says which actions units and targets may get, which units are fixed, and what holds over the whole batch.
         `optimum` is the way to the max-values; chosen to fit the model where it is None.
@@ -110,7 +110,7 @@ class Problem(eqx.Module):
             array = np.asarray(getattr(design, "actions", design), dtype=np.float32)
         except (ValueError, TypeError) as error:
             raise ProblemError(
-                f"A design is a table of numbers of shape {expected}, one row a unit (one-hot for named actions): {error}. "
+                f"A design is a table of numbers of shape {expected}, one row per unit (one-hot for named actions): {error}. "
                 "`action_space.parse` turns names into rows."
             ) from error
         if array.shape != expected:

@@ -114,8 +114,8 @@ def store_files(location: str | Path) -> dict[str, Path]:
         if not scheme.startswith("sqlite"):
             return {}
         text = rest.removeprefix("/").partition("?")[0]
-    found = {"the store of the campaign": Path(text)}
-    return found | {f"a part of the store ({end})": Path(text + end) for end in ("-wal", "-shm", "-journal")}
+    files = {"the store of the campaign": Path(text)}
+    return files | {f"a part of the store ({end})": Path(text + end) for end in ("-wal", "-shm", "-journal")}
 
 
 def _same(path: Path, other: Path) -> bool:

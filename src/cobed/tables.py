@@ -25,7 +25,7 @@ def read_numbers(values: Any, name: str, ndim: int, advice: str = "Fill them or 
     if array.ndim == 2 and ndim == 1 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != ndim:
-        wanted = "one number a unit, (D,)" if ndim == 1 else "one row a unit, (rows, columns)"
+        wanted = "one number per unit, (D,)" if ndim == 1 else "one row per unit, (rows, columns)"
         raise ProblemError(f"{name} have shape {array.shape}; {wanted}, is expected.")
     bad = np.argwhere(~(np.abs(array) <= np.finfo(np.float32).max))
     if len(bad):

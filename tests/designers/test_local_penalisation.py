@@ -66,7 +66,8 @@ def test_a_small_gain_keeps_its_digits():
 
 
 def line_problem(units=(0.0, 0.0, 0.0, 0.0), **known) -> cobed.Problem:
-    model = GaussianProcess(RBF(0.4), cobed.Box(-1.0, 1.0), 1, 0.1, num_features=64, **known)
+    model = GaussianProcess(RBF(0.4), cobed.Box(-1.0, 1.0), 1, 0.1, num_features=64)
+    model = model.condition(cobed.Data(**known)) if known else model
     return cobed.Problem(model, np.array(units)[:, None], np.array([[0.0]]), optimum=Grid(128, 0))
 
 
@@ -165,8 +166,8 @@ def test_ucb_with_penalties_is_softplus_times_the_distances():
 def test_transductive_information_is_greedy_by_enumeration():
     """Three named actions, three units, two targets: every choice scored by determinants."""
     names = cobed.Discrete(3)
-    model = GaussianProcess(RBF([0.7, 1.0, 1.0, 1.0]), names, 1, 0.3, num_features=64,
-                            contexts=[[0.2]], actions=[[0, 1, 0]], outcomes=[1.0])  # fmt: skip
+    model = GaussianProcess(RBF([0.7, 1.0, 1.0, 1.0]), names, 1, 0.3, num_features=64)
+    model = model.condition(cobed.Data([[0.2]], [[0, 1, 0]], [1.0]))
     contexts, targets = np.array([[-0.6], [0.1], [0.3]]), np.array([[0.0], [0.9]])
     problem = cobed.Problem(model, contexts, targets)
     rewards = np.array([[*target, *row] for target in targets for row in np.eye(3)])

@@ -23,12 +23,8 @@ POINTS = np.stack(np.meshgrid(np.linspace(-1, 1, 3), np.linspace(-1, 1, 3)), -1)
 
 def process(noise: float = 0.2, num_features: int = 512) -> GaussianProcess:
     rng = np.random.default_rng(0)
-    known = {
-        "contexts": rng.uniform(-1, 1, (6, 1)),
-        "actions": rng.uniform(-1, 1, (6, 1)),
-        "outcomes": rng.normal(size=6),
-    }
-    return GaussianProcess(RBF(0.6), LINE, 1, noise, mean=0.3, num_features=num_features, **known)
+    known = Data(rng.uniform(-1, 1, (6, 1)), rng.uniform(-1, 1, (6, 1)), rng.normal(size=6))
+    return GaussianProcess(RBF(0.6), LINE, 1, noise, mean=0.3, num_features=num_features).condition(known)
 
 
 def experiment(num_rows: int = 5) -> Data:

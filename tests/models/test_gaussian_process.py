@@ -1,5 +1,7 @@
 """Draws, moments and posterior means of a Gaussian process against the textbook formulas in double precision."""
 
+import types
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -33,9 +35,8 @@ def rows(num_rows: int, seed: int = 0) -> Data:
 
 
 def process(num_rows: int = 6, **settings) -> GaussianProcess:
-    data = rows(max(num_rows, 1))
-    known = {"contexts": data.contexts, "actions": data.actions, "outcomes": data.outcomes} if num_rows else {}
-    return GaussianProcess(RBF(LENGTH, VARIANCE), LINE, 1, NOISE, mean=MEAN, **{**known, **settings})
+    model = GaussianProcess(RBF(LENGTH, VARIANCE), LINE, 1, NOISE, mean=MEAN, **settings)
+    return model.condition(rows(num_rows)) if num_rows else model
 
 
 def points_of(data: Data) -> np.ndarray:
@@ -201,8 +202,8 @@ def test_fit_finds_the_lengthscales_and_the_noise():
 
 def test_repeated_points_without_noise_are_met_halfway():
     """Two exact but different outcomes at one point: the mean between them, and finite draws."""
-    known = {"contexts": [[0.0], [0.0], [0.5]], "actions": [[0.0], [0.0], [0.5]], "outcomes": [1.0, 2.0, 0.0]}
-    model = GaussianProcess(RBF(LENGTH), LINE, 1, NOISE, observation_noise=0.0, **known)
+    known = Data([[0.0], [0.0], [0.5]], [[0.0], [0.0], [0.5]], [1.0, 2.0, 0.0])
+    model = GaussianProcess(RBF(LENGTH), LINE, 1, NOISE).condition(known, 0.0)
     mean, cov = model.moments(jnp.zeros((1, 1)), jnp.zeros((1, 1)))
     assert float(mean[0]) == pytest.approx(1.5, abs=0.01)
     assert abs(float(cov[0, 0])) < 1e-3
@@ -226,7 +227,6 @@ def test_equal_outcomes_are_learnt_but_not_fitted_to():
         ({"kernel": RBF([1.0, 2.0, 3.0])}, "3 lengthscales; 1 context and 1 action entries need 2"),
         ({"num_features": 7}, "num_features must be even"),
         ({"mean": np.inf}, "finite number"),
-        ({"contexts": [[0.0]]}, "give all three"),
         ({"contexts": [[0.0]], "actions": [[0.0]], "outcomes": [np.nan]}, "outcomes, row 0: nan is not a finite number"),
         ({"contexts": [[0.0], [np.nan]], "actions": [[0.0]] * 2, "outcomes": [0.0] * 2}, "contexts, row 1, column 0"),
         ({"contexts": [[0.0, 1.0]], "actions": [[0.0]], "outcomes": [0.0]}, r"2 context column\(s\) and the process 1"),
@@ -236,13 +236,18 @@ def test_equal_outcomes_are_learnt_but_not_fitted_to():
             {"contexts": np.zeros((5001, 1)), "actions": np.zeros((5001, 1)), "outcomes": np.zeros(5001)},
             "5,001 observations; an exact Gaussian process takes at most 5,000",
         ),
-        ({"contexts": [[0.0]], "actions": [[0.0]], "outcomes": [0.0], "observation_noise": -1.0}, "none negative"),
+        ({"contexts": [[0.0]], "actions": [[0.0]], "outcomes": [0.0], "noise": -1.0}, "none negative"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_with_what_to_do(settings, message):
     arguments = {"kernel": RBF(LENGTH), "action_space": LINE, "context_dim": 1, "noise_std": NOISE, **settings}
+    noise = arguments.pop("noise", None)
+    known = types.SimpleNamespace(
+        **{name: arguments.pop(name, [[0.0]]) for name in ("contexts", "actions")},
+        outcomes=arguments.pop("outcomes", [0.0]),
+    )
     with pytest.raises(ModelError, match=message):
-        GaussianProcess(**arguments)
+        GaussianProcess(**arguments).condition(known, noise)
 
 
 @pytest.mark.parametrize(("nu", "lengthscale", "variance"), [(2.0, 1.0, 1.0), (1.5, [1.0, 0.0], 1.0), (1.5, 1.0, -1.0)])
@@ -256,7 +261,7 @@ def test_five_thousand_observations_are_solved():
     rng = np.random.default_rng(0)
     contexts, actions = rng.uniform(-1, 1, (5000, 1)), rng.uniform(-1, 1, (5000, 1))
     outcomes = np.sin(3 * contexts[:, 0]) + actions[:, 0]
-    model = GaussianProcess(RBF(0.3), LINE, 1, 0.1, contexts=contexts, actions=actions, outcomes=outcomes)
+    model = GaussianProcess(RBF(0.3), LINE, 1, 0.1).condition(Data(contexts, actions, outcomes))
     mean, _ = model.moments(jnp.array([[0.5]]), jnp.array([[0.2]]))
     assert float(mean[0]) == pytest.approx(np.sin(1.5) + 0.2, abs=0.01)
     draw = eqx.filter_jit(model.sample_prior)(jr.key(0))

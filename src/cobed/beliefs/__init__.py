@@ -1,4 +1,4 @@
-"""What is known about psi: one kind of belief a file. Data replace the belief of a model and nothing else (`model.given`)."""
+"""What is known about psi: one kind of belief per file. Data replace the belief of a model and nothing else (`model.given`)."""
 
 from cobed.beliefs.base import AbstractBelief, Known
 from cobed.beliefs.draws import Draws

@@ -187,7 +187,7 @@ class Campaign:
             raise CampaignError(
                 "A number cannot be rejected, because the next best one is beside it. Pin another value."
             )
-        mark_units(self.store, self.spec, {}, [units] if isinstance(units, str) else units)
+        mark_units(self.store, self.spec, {}, _names(units))
 
     def refit(self, units: Any, targets: Any = None) -> None:
         """Scale contexts by these tables instead of the first ones; an error once there are outcomes. Then `recommend`."""
@@ -206,7 +206,7 @@ class Campaign:
     def withdraw(self, units: Iterable[str] = (), *, round: int | None = None, upload: int | None = None) -> Withdrawal:
         """Take back outcomes: of single units, in `round` or the last each is in, which are then awaited again; or all
         that one upload said, so that what counted before counts again. What was told stays in the history."""
-        names = [units] if isinstance(units, str) else [str(unit) for unit in units]
+        names = _names(units)
         if upload is not None and not names and round is None:
             return withdraw_upload(self.store, upload)
         if upload is not None or not names:
@@ -220,7 +220,7 @@ class Campaign:
         with self.store.reading() as connection:
             encoding = encoding or stored_encoding(connection, self.spec)
             planned = list(kept.read_planned(connection, kept.is_back))
-        back = [(place.row.context, place.outcome) for place in planned if place.outcome is not None]
+        back = [(entry.row.context, entry.outcome) for entry in planned if entry.outcome is not None]
         if not back or encoding is None:
             return None
         contexts, actions = [context for context, _ in back], [outcome.action for _, outcome in back]
@@ -323,6 +323,11 @@ class Campaign:
                 raise TableError(
                     f"{table.name} has a column {column!r} already, which would be written over. Rename or drop it."
                 )
+
+
+def _names(units: Iterable[str]) -> list[str]:
+    """Units by name; one alone may be given as it is."""
+    return [units] if isinstance(units, str) else [str(unit) for unit in units]
 
 
 def _parse_stored(text: str | None, label: str) -> CampaignSpec:

@@ -72,11 +72,11 @@ class Complaints:
 
     def by_row(self) -> dict[int, str]:
         """All that is wrong with each bad row, by its position."""
-        found: dict[int, list[str]] = {}
+        sentences: dict[int, list[str]] = {}
         for fault in self.faults:
             for position in fault.positions.tolist():
-                found.setdefault(position, []).append(f"column {fault.column!r}: {fault.sentence(position)}")
-        return {position: " ".join(said) for position, said in sorted(found.items())}
+                sentences.setdefault(position, []).append(f"column {fault.column!r}: {fault.sentence(position)}")
+        return {position: " ".join(said) for position, said in sorted(sentences.items())}
 
     def by_column(self) -> dict[str, int]:
         """How many cells of each column are wrong."""

@@ -3,14 +3,14 @@
 import textwrap
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from cobed.campaign.columns import kinds
 from cobed.campaign.spec import CampaignSpec
-from cobed.campaign.toml import as_key, as_toml
+from cobed.campaign.toml import as_key, as_toml, models_in
 
 WIDTH = 118
 
@@ -38,23 +38,20 @@ def sections() -> Iterator[Section]:
             ]
             yield Section("[context]", " ".join([f"{field.description} Kinds: {described}.", *settings]), {})
         elif name not in ("name", "seed"):
-            yield from _sections_of(_sections_in(field.annotation)[0], f"[{name}]")
+            yield from _sections_of(next(models_in(field.annotation)), f"[{name}]")
 
 
 def _sections_of(model: type[BaseModel], heading: str) -> Iterator[Section]:
     """A section, and those of which it has several, [[in double brackets]]."""
     about = " ".join((model.__doc__ or "").split()).partition("]: ")[2]
-    inner = {name: _sections_in(field.annotation) for name, field in model.model_fields.items() if field.default == ()}
+    inner = {
+        name: list(models_in(field.annotation)) for name, field in model.model_fields.items() if field.default == ()
+    }
     about = about[:1].upper() + about[1:]
     yield Section(heading, about, {name: field for name, field in model.model_fields.items() if not inner.get(name)})
     for name, models in inner.items():
         for each in models:
             yield from _sections_of(each, f"[{heading[:-1]}.{name}]]")
-
-
-def _sections_in(annotation: Any) -> list[type[BaseModel]]:
-    found = [annotation, *get_args(annotation)]
-    return [each for each in found if isinstance(each, type) and issubclass(each, BaseModel)]
 
 
 def fill(

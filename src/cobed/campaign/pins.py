@@ -23,16 +23,16 @@ def mark_units(store: Store, spec: CampaignSpec, pins: Mapping[str, Any], reject
         if not rounds:
             raise CampaignError("There is no round yet whose assignments could be pinned or rejected. Design one.")
         last = rounds[-1]
-        found = {place.row.unit: place for place in kept.read_units(connection, [*actions, *refused], last.id)}
+        planned = {entry.row.unit: entry for entry in kept.read_units(connection, [*actions, *refused], last.id)}
         for unit in [*actions, *refused]:
-            if unit not in found:
+            if unit not in planned:
                 likely = likely_id(unit, {row.unit for row in kept.read_assignments(connection, last.id)})
                 raise CampaignError(f"Unit {unit!r} is not in round {last.id}, the last one.{likely}")
-            if found[unit].outcome is not None:
+            if planned[unit].outcome is not None:
                 raise CampaignError(f"Unit {unit!r} has an outcome already; what it got cannot be changed.")
-        changed = [found[unit].row._replace(action=action, state="pinned") for unit, action in actions.items()]
+        changed = [planned[unit].row._replace(action=action, state="pinned") for unit, action in actions.items()]
         for unit in dict.fromkeys(refused):
-            row = found[unit].row
+            row = planned[unit].row
             changed.append(row._replace(state="planned", rejected=tuple(dict.fromkeys([*row.rejected, row.action]))))
         kept.write_round(connection, last._replace(summary={**last.summary, "stale": True}), changed)
 

@@ -43,7 +43,6 @@ from cobed.inference import choose_sampler
 from cobed.inference.base import AbstractSampler, Posterior
 from cobed.metrics import Score, evaluate, paired_difference
 from cobed.models.base import AbstractModel
-from cobed.models.gaussian_process import GaussianProcess
 from cobed.problem import choices_at
 from cobed.progress import Progress, Reporter, within
 from cobed.storage import write_output
@@ -131,7 +130,7 @@ def start_from(spec: CampaignSpec, campaign: Campaign | None, tables: list[Table
         encoding = grow_encoding(spec, stored, tables)
         model, posterior = campaign.posterior(encoding)
         # A Gaussian process holds the outcomes itself.
-        data = None if isinstance(model, GaussianProcess) else campaign.data(encoding)
+        data = campaign.data(encoding) if model.process() is None else None
         return Known(spec, encoding, model, posterior, data)
     encoding = fit_encoding(spec, tables)
     model = build_model(spec, encoding, directory)

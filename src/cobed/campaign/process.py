@@ -14,7 +14,7 @@ from cobed.inference import GaussianProcessPosterior, infer
 from cobed.inference.base import Posterior
 from cobed.models.gaussian_process import FunctionDraw, GaussianProcess
 from cobed.models.kernels import RBF, Matern
-from cobed.spaces import AbstractSpace, Box
+from cobed.spaces import AbstractSpace
 from cobed.types import Array
 
 # Draws that stand for what is known, in mirrored pairs.
@@ -32,8 +32,8 @@ def build_process(spec: CampaignSpec, encoding: Encoding, space: AbstractSpace) 
     lengths = spec.model.lengths
     default = CONTEXT_LENGTH * np.sqrt(len(spec.context))
     entries = [lengths.get(name, default) for name, labels in encoding.labels(spec).items() for _ in labels]
-    if isinstance(space, Box):
-        halves = (np.asarray(space.high) - np.asarray(space.low)) / 2
+    if (bounds := space.bounds()) is not None:
+        halves = (bounds[1] - bounds[0]) / 2
         entries += [lengths.get(n, ACTION_LENGTH) * half for n, half in zip(spec.action.columns, halves, strict=True)]
     else:
         entries += [lengths.get(spec.action.column, ACTION_LENGTH)] * space.dim

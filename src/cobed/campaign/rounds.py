@@ -60,16 +60,16 @@ class RoundUnits:
         rejected = [(row, list(options or ()).index(o)) for row, unit in enumerate(self.rows) for o in unit.rejected]
         if self.by_context is None and not rejected:
             return None
-        found = (
+        mask = (
             np.ones((len(self.rows), len(options or ())), bool) if self.by_context is None else self.by_context.copy()
         )
         for row, option in rejected:
-            found[row, option] = False
+            mask[row, option] = False
         check_each(
-            found[~self.is_fixed], [row.unit for row, keep in zip(self.rows, self.is_fixed, strict=True) if not keep]
+            mask[~self.is_fixed], [row.unit for row, keep in zip(self.rows, self.is_fixed, strict=True) if not keep]
         )
-        found[self.is_fixed] = True
-        return found
+        mask[self.is_fixed] = True
+        return mask
 
 
 @dataclasses.dataclass(frozen=True)

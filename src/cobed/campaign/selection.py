@@ -64,17 +64,17 @@ def select_units(
             "Give the command that designed it, without --next (in Python new_round=True)."
         )
     if rounds and not new_round and (rounds[-1].num_outcomes == 0 or is_stale):
-        own = list(kept.read_planned(connection, kept.in_round(rounds[-1].id)))
-        members = {place.row.unit for place in own}
+        planned = list(kept.read_planned(connection, kept.in_round(rounds[-1].id)))
+        members = {entry.row.unit for entry in planned}
         if take is not None:
-            same = take == len(own) and rounds[-1].summary.get("take", take) == take and members <= set(ids)
+            same = take == len(planned) and rounds[-1].summary.get("take", take) == take and members <= set(ids)
         else:
             elsewhere = _busy(connection, ids, rounds[-1].id)
             same = members == {unit for unit in ids if unit in members or again or unit not in elsewhere}
         if same:
             part = _part(spec, table, ids, np.array([unit in members for unit in ids]), take)
-            done = {place.row.unit for place in own if place.outcome is not None}
-            return Selection(part, take, rounds, {place.row.unit: place.row for place in own}, done)
+            done = {entry.row.unit for entry in planned if entry.outcome is not None}
+            return Selection(part, take, rounds, {entry.row.unit: entry.row for entry in planned}, done)
     free = np.array([again or unit not in busy for unit in ids])
     counts = [sum(found is which for found in busy.values()) for which in (True, False)]
     why = f"{counts[0]:,} have an outcome, {counts[1]:,} wait for one"
@@ -149,7 +149,7 @@ def read_field(connection: Any, spec: CampaignSpec, encoding: Encoding, number: 
             f"design, because one of this spec holds at most {spec.max_units:,} units."
         )
     waiting = kept.read_planned(connection, kept.is_waiting, kept.is_designed, ~kept.in_round(number))
-    rows = [place.row for position, place in enumerate(waiting) if position in chosen]
+    rows = [entry.row for position, entry in enumerate(waiting) if position in chosen]
     if not total:
         return None
     if not rows:

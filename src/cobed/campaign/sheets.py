@@ -154,12 +154,8 @@ def _write_parquet(frame: pd.DataFrame, file: IO[bytes]) -> None:
         # A column of numbers and text together: as text.
         file.seek(0)
         file.truncate()
-        text = {column: frame[column].map(_as_text, na_action="ignore") for column in _text_columns(frame)}
+        text = {column: frame[column].map(str, na_action="ignore") for column in _text_columns(frame)}
         frame.assign(**text).to_parquet(file, index=False)
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else str(value)
 
 
 def _holds_return(value: Any) -> bool:

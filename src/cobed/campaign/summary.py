@@ -83,7 +83,7 @@ def where(spec: CampaignSpec, encoding: Encoding, cells: Cells, words: list[Any]
     actions = pd.get_dummies(pd.Series(words), dtype=float) if spec.action.options is not None else pd.DataFrame(words)
     if spec.action.options is not None:
         actions = actions.reindex(columns=list(spec.action.options), fill_value=0.0)
-    found = []
+    tables = []
     for column, kind in spec.context.items():
         absent = encoding.absent(column, kind, cells[column])
         known = np.flatnonzero(~np.any(list(absent.values()), axis=0))
@@ -94,5 +94,5 @@ def where(spec: CampaignSpec, encoding: Encoding, cells: Cells, words: list[Any]
         grouped += [(f"({fact})", actions[rows]) for fact, rows in absent.items() if rows.any()]
         for group, rows in grouped:
             shares = {str(name): float(value) for name, value in rows.mean().items()}
-            found.append({"column": column, "group": str(group), "units": len(rows), "shares": shares})
-    return found
+            tables.append({"column": column, "group": str(group), "units": len(rows), "shares": shares})
+    return tables

@@ -73,7 +73,7 @@ class Table:
                 )
 
     def ids(self, column: str) -> pd.Series:
-        """The ids as text, one a row, all different."""
+        """The ids as text, one per row, all different."""
         self.require([column], "which names the units")
         text = self.text(column)
         complaints = Complaints(self)

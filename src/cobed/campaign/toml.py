@@ -46,57 +46,57 @@ def parse(text: str, name: str) -> dict[str, Any]:
 
 def problems(error: ValidationError, model: type[BaseModel], text: str, name: str) -> Iterator[str]:
     """One sentence for each thing that is wrong: file, line where it can be found, key, value, what is allowed."""
-    for found in error.errors(include_url=False):
-        place = tuple(found["loc"])
-        sentence = _sentence(found, model, place)
+    for fault in error.errors(include_url=False):
+        path = tuple(fault["loc"])
+        sentence = _sentence(fault, model, path)
         # What does not fit together is told about the whole file, in a sentence that begins with the key.
         named = tuple(re.findall(r"\w+", re.split(r"[ :\]]", sentence)[0]))
-        line = find_line(text, place or (named if named and named[0] in model.model_fields else ()))
-        parts = [name, *([f"line {line}"] if line else []), *([".".join(map(str, place))] if place else [])]
+        line = find_line(text, path or (named if named and named[0] in model.model_fields else ()))
+        parts = [name, *([f"line {line}"] if line else []), *([".".join(map(str, path))] if path else [])]
         sentence = f"{', '.join(parts)}: {sentence}"
         yield sentence if len(sentence) <= LONGEST else sentence[: LONGEST - 3] + "..."
 
 
-def _sentence(found: Any, model: type[BaseModel], place: tuple[Any, ...]) -> str:
-    kind, value, allowed = found["type"], found.get("input"), found.get("ctx", {})
+def _sentence(fault: Any, model: type[BaseModel], path: tuple[Any, ...]) -> str:
+    kind, value, allowed = fault["type"], fault.get("input"), fault.get("ctx", {})
     if kind == "extra_forbidden":
-        section = _section(model, place[:-1])
+        section = _section(model, path[:-1])
         valid = list(section.model_fields) if section is not None else []
-        near = nearest(str(place[-1]), valid)
+        near = nearest(str(path[-1]), valid)
         return f"there is no such key.{near} Allowed here: {', '.join(valid)}."
     if kind == "missing":
-        described = _description(model, place)
+        described = _description(model, path)
         return f"this key is missing.{' ' + described if described else ''}"
     if kind == "literal_error":
         near = nearest(str(value), re.findall(r"'([^']*)'", allowed["expected"]))
         return f"{shown(value)} is not allowed.{near} Allowed: {allowed['expected']}."
     if kind == "value_error":
         return f"{allowed['error']}."
-    described = _description(model, place)
+    described = _description(model, path)
     return f"{shown(value)} is not allowed: {_needed(found, model, place)}.{' ' + described if described else ''}"
 
 
-def _needed(found: Any, model: type[BaseModel], place: tuple[Any, ...]) -> str:
+def _needed(fault: Any, model: type[BaseModel], path: tuple[Any, ...]) -> str:
     """What the key needs in the place of a value of the wrong shape."""
-    section, inner = _section(model, place[:-1]), _section(model, place)
-    field = section.model_fields.get(str(place[-1])) if section is not None and place else None
-    heading, annotation = ".".join(map(str, place)), field and field.annotation
-    if found["type"] == "tuple_type" and inner is not None and inner in _models_in(annotation):
+    section, inner = _section(model, path[:-1]), _section(model, path)
+    field = section.model_fields.get(str(path[-1])) if section is not None and path else None
+    heading, annotation = ".".join(map(str, path)), field and field.annotation
+    if fault["type"] == "tuple_type" and inner is not None and inner in models_in(annotation):
         return f"a section [[{heading}]] for each is needed, with {', '.join(inner.model_fields)}"
-    if found["type"] in ("dict_type", "model_type"):
-        if len(place) == 1:
+    if fault["type"] in ("dict_type", "model_type"):
+        if len(path) == 1:
             return f"a section [{heading}] is needed, with its keys in the lines below it"
         if field is not None:
             example = re.sub(r"<\w+>", "NAME", str((field.examples or ["{ NAME = ... }"])[0]))
             return f"names with values in braces are needed, such as {example}"
         keys = ", ".join(f"{name} = ..." for name in inner.model_fields) if inner is not None else "key = ..."
         return f"keys with values in braces are needed: {{ {keys} }}"
-    if found["type"] in NEEDED:
-        return NEEDED[found["type"]](found.get("ctx", {}))
-    return found["msg"][:1].lower() + found["msg"][1:]
+    if fault["type"] in NEEDED:
+        return NEEDED[fault["type"]](fault.get("ctx", {}))
+    return fault["msg"][:1].lower() + fault["msg"][1:]
 
 
-def find_line(text: str, place: tuple[Any, ...]) -> int | None:
+def find_line(text: str, path: tuple[Any, ...]) -> int | None:
     """The line of the key, or of the nearest section above it. Found by its looks: TOML's parser keeps no lines."""
     best, best_depth, prefix = None, 0, ()
     counts: dict[tuple[Any, ...], int] = {}
@@ -113,7 +113,7 @@ def find_line(text: str, place: tuple[Any, ...]) -> int | None:
         else:
             continue
         depth = len(keys)
-        if depth > best_depth and keys == place[:depth]:
+        if depth > best_depth and keys == path[:depth]:
             best, best_depth = number, depth
     return best
 
@@ -122,31 +122,32 @@ def _split_key(text: str) -> tuple[str, ...]:
     return tuple(part.strip().strip("\"'") for part in re.findall(r""""[^"]*"|'[^']*'|[^.\s]+""", text))
 
 
-def _section(model: type[BaseModel], place: tuple[Any, ...]) -> type[BaseModel] | None:
+def _section(model: type[BaseModel], path: tuple[Any, ...]) -> type[BaseModel] | None:
     """The model of the section at `place`, through dictionaries and tuples of sections; None where there is none."""
-    for part in place:
+    for part in path:
         field = model.model_fields.get(str(part))
         # A part that is no field is a name of the user's, or a number in a list.
-        inner = model if field is None else next(_models_in(field.annotation), None)
+        inner = model if field is None else next(models_in(field.annotation), None)
         if inner is None:
             return None
         model = inner
     return model
 
 
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The sections in a type, also inside tuples, dictionaries and unions."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):
-        yield from _models_in(argument)
+        yield from models_in(argument)
 
 
-def _description(model: type[BaseModel], place: tuple[Any, ...]) -> str:
-    section = _section(model, place[:-1])
-    field = section.model_fields.get(str(place[-1])) if section is not None and place else None
+def _description(model: type[BaseModel], path: tuple[Any, ...]) -> str:
+    section = _section(model, path[:-1])
+    field = section.model_fields.get(str(path[-1])) if section is not None and path else None
     if field is None or field.description:
         return (field and field.description) or ""
-    return next(((inner.__doc__ or "").strip().split("\n")[0] for inner in _models_in(field.annotation)), "")
+    return next(((inner.__doc__ or "").strip().split("\n")[0] for inner in models_in(field.annotation)), "")
 
 
 def as_toml(value: Any) -> str:

@@ -82,9 +82,9 @@ class RoundWriter:
                 "and design again if you still want to."
             )
         if seen is not None and now[-1].revision != seen:
-            own = list(kept.read_planned(connection, kept.in_round(made.id)))
-            done = {place.row.unit for place in own if place.outcome is not None}
-            return now[-1].revision, {place.row.unit: place.row for place in own}, done
+            planned = list(kept.read_planned(connection, kept.in_round(made.id)))
+            done = {entry.row.unit for entry in planned if entry.outcome is not None}
+            return now[-1].revision, {entry.row.unit: entry.row for entry in planned}, done
         stored = stored_encoding(connection, self.spec)
         contexts = {name: [row.context[name] for row in rows] for name in self.spec.context}
         grown = (stored or self.encoding).learning(self.spec, contexts)

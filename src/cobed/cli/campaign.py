@@ -95,7 +95,7 @@ def design(
         promise = (
             f"tell at least {amount} nats about the best rewards"
             if unit == "nats"
-            else f"let the policy earn {amount} more {campaign.spec.outcome.column} a target than now"
+            else f"let the policy earn {amount} more {campaign.spec.outcome.column} per target than now"
         )
         field = last.summary.get("field", 0)
         others = f", with those of {field:,} unit(s) that other rounds still wait for," if field else ""

@@ -32,7 +32,7 @@ MANY_CANDIDATES, RANKING_DRAWS = 64, 128
 
 @dataclasses.dataclass(frozen=True)
 class Choices:
-    """One row a target: the action, its expected reward, the 90% interval of its reward, and the probability that it is best.
+    """One row per target: the action, its expected reward, the 90% interval of its reward, and the probability that it is best.
 
     `tolerance` (T,) is what another action may be better by and still count as no better. Where the actions could be listed:
     `chosen` (T,) is the position of the action among them, and `values` (T, J) the expected reward of every named action.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
-    """What to do in each target context. Arrays have one row a target.
+    """What to do in each target context. Arrays have one row per target.
 
     `low` and `high` hold the mean reward of the action with probability 90%. `p_best` is the posterior probability that
     no action has a larger mean reward; with continuous actions, that none is better by more than `tolerance`. `values` (T, J) is
@@ -40,7 +40,7 @@ class Policy:
     values: np.ndarray | None = None
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row a target: its context columns, the action, the expected reward, its interval, and P(best)."""
+        """One row per target: its context columns, the action, the expected reward, its interval, and P(best)."""
         import pandas as pd
 
         columns: dict[str, Any] = {f"context_{i}": self.targets[:, i] for i in range(self.targets.shape[1])}
@@ -56,13 +56,13 @@ def deploy(posterior: Posterior, where: Any, targets: Any = None, *, allowed: An
     other posteriors, and for other targets, give the problem or the model and then the targets. `allowed` (T, K) marks the named
     actions that each of these targets may get; a problem knows it of its own.
     """
-    model, optimum = posterior.model, None
+    model, optimum, width = posterior.model, None, None
     if isinstance(where, Problem):
         if targets is not None and allowed is None and where.target_mask is not None:
             raise ProblemError(
                 "The problem's targets may not get every action: pass allowed (T, K) for the other targets."
             )
-        model, optimum = where.model, where.optimum if allowed is None else None
+        model, optimum, width = where.model, where.optimum if allowed is None else None, where.targets.shape[1]
         allowed = where.target_mask if allowed is None else allowed
         targets = where.targets if targets is None else targets
     elif isinstance(where, AbstractModel):
@@ -74,9 +74,9 @@ def deploy(posterior: Posterior, where: Any, targets: Any = None, *, allowed: An
     else:
         targets = where
     table = read_contexts(targets, "targets")
-    if isinstance(where, Problem) and table.shape[1] != where.targets.shape[1]:
+    if width not in (None, table.shape[1]):
         raise ProblemError(
-            f"The targets have {table.shape[1]} column(s) and the problem {where.targets.shape[1]}. Give the same columns."
+            f"The targets have {table.shape[1]} column(s) and the problem {width}. Give the same columns."
         )
     # The numbers of a model are checked where a problem is built; here those of the policy are.
     model, _ = check_shapes(model, table)

@@ -48,19 +48,19 @@ def search(run: Run, objective: AbstractObjective, num_starts: int | None) -> Fi
     limited = problem.feasible.is_limited
     if named and limited and gains is None and can_exchange(problem):
         # To try every action of every unit takes as long as a sweep, and a step under limits changes less.
-        found = run.climb(exchange_together, search_key, objective, first[: max(1, round(KEPT * num_starts))])
+        climbs = run.climb(exchange_together, search_key, objective, first[: max(1, round(KEPT * num_starts))])
     elif named and gains is not None:
-        found = run.climb(exchange_together, search_key, objective, first)
+        climbs = run.climb(exchange_together, search_key, objective, first)
         if not limited and problem.num_contexts < FEW_UNITS:
             # One of few units changes too much for its slope to tell: the best designs are exchanged unit by unit.
-            order = np.argsort(-scores(rank_key, objective, [design for design, _ in found], run.budget))
-            best = [found[i].actions for i in order[: max(1, round(KEPT * len(found)))]]
-            found = run.climb(exchange, search_key, objective, jnp.stack(best))
+            order = np.argsort(-scores(rank_key, objective, [design for design, _ in climbs], run.budget))
+            best = [climbs[i].actions for i in order[: max(1, round(KEPT * len(climbs)))]]
+            climbs = run.climb(exchange, search_key, objective, jnp.stack(best))
     elif can_exchange(problem):
-        found = run.climb(exchange, search_key, objective, first)
+        climbs = run.climb(exchange, search_key, objective, first)
     else:
-        found = _with_corners(problem, run.climb(by_gradient, search_key, objective, first))
-    designs, histories = zip(*found, strict=True)
+        climbs = _with_corners(problem, run.climb(by_gradient, search_key, objective, first))
+    designs, histories = zip(*climbs, strict=True)
     run.seconds_design += time.perf_counter() - started
     started = time.perf_counter()
     offset, offset_error = objective.offset
@@ -102,14 +102,14 @@ def warm_start(run: Run, objective: AbstractObjective) -> Float[Array, "D A"] | 
     run.session.prefix = "warm start, "
     climbed = by_gradient(run.session, climb_key, moments, designs, problem.feasible, short)
     run.session.prefix = ""
-    found = [design for design, _ in _with_corners(problem, climbed)]
+    climbs = [design for design, _ in _with_corners(problem, climbed)]
     if run.session.interrupted:
         # Nothing is known yet about these designs in terms of the objective.
         raise KeyboardInterrupt
-    ranks = scores(moment_key, moments, found, run.budget)
+    ranks = scores(moment_key, moments, climbs, run.budget)
     run.session.follow(objective)
     run.seconds_design += time.perf_counter() - started
-    return jnp.asarray(found[int(np.argmax(ranks))])
+    return jnp.asarray(climbs[int(np.argmax(ranks))])
 
 
 def initial_designs(key: Key[Array, ""], problem: Problem, num_designs: int) -> Float[Array, "S D A"]:
@@ -133,16 +133,16 @@ def _optimum_of_units(problem: Problem) -> AbstractOptimum | None:
     return problem.optimum
 
 
-def _with_corners(problem: Problem, found: list[Found]) -> list[Found]:
+def _with_corners(problem: Problem, climbs: list[Found]) -> list[Found]:
     """The designs, and those at the nearer bound of every number; these alone where they are the best to try."""
     bounds, feasible = problem.model.action_space.bounds(), problem.feasible
     if bounds is None:
-        return found
-    corners = [(to_corners(bounds, actions), history) for actions, history in found]
+        return climbs
+    corners = [(to_corners(bounds, actions), history) for actions, history in climbs]
     if feasible.binds:
         # Drawn back to the limits these are no corners.
-        return found + [Found(np.asarray(feasible.drawn_back(jnp.asarray(a))), history) for a, history in corners]
-    return [*([] if wants_corners(problem) else found), *(Found(*pair) for pair in corners)]
+        return climbs + [Found(np.asarray(feasible.drawn_back(jnp.asarray(a))), history) for a, history in corners]
+    return [*([] if wants_corners(problem) else climbs), *(Found(*pair) for pair in corners)]
 
 
 def wants_corners(problem: Problem) -> bool:

@@ -70,7 +70,7 @@ class DesignResult:
         return kept[0] if kept else np.zeros(0)
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row a unit: its context columns, then its action (several columns where an action has several parts)."""
+        """One row per unit: its context columns, then its action (several columns where an action has several parts)."""
         import pandas as pd
 
         columns = {f"context_{i}": self.contexts[:, i] for i in range(self.contexts.shape[1])}

@@ -85,14 +85,14 @@ def _one_round(
     value = _moments(key, objective, candidates)
     away = jnp.sum((candidates[None] - designs[:, :, None]) ** 2, axis=3)
     shares = jax.nn.one_hot(jnp.argmin(away, axis=2), candidates.shape[1])
-    found = exchange_together(run.session, key, value, shares, feasible, run.budget)
+    climbs = exchange_together(run.session, key, value, shares, feasible, run.budget)
     few = len(candidates) < FEW_UNITS and candidates[..., 0].size <= MAX_PAIRS
     if not feasible.is_limited and few and not run.session.interrupted:
         # One of few units changes too much for its slope to tell.
-        best = sorted(found, key=lambda pair: -pair[1][-1])[: max(1, len(found) // 4)]
-        found = exchange(run.session, key, value, jnp.stack([design for design, _ in best]), feasible, run.budget)
+        best = sorted(climbs, key=lambda pair: -pair[1][-1])[: max(1, len(climbs) // 4)]
+        climbs = exchange(run.session, key, value, jnp.stack([design for design, _ in best]), feasible, run.budget)
     records = []
-    for design, history in found:
+    for design, history in climbs:
         actions = candidates[jnp.arange(len(candidates)), np.argmax(design, axis=1)]
         # Rounding apart, the limits hold already.
         actions = run.problem.feasible.drawn_back(actions) if run.problem.feasible.anchor is not None else actions

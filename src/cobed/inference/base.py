@@ -90,6 +90,8 @@ class AbstractSampler(AbstractInference):
     """A way to the posterior that runs inside compiled code."""
 
     num_draws: eqx.AbstractVar[int]
+    # So many worlds are computed at once, memory against speed; None: as many as rewards of them fit a processor's cache.
+    num_together: ClassVar[int | None] = None
 
     @abc.abstractmethod
     def draw(self, key: Key[Array, ""], model: AbstractModel, data: Data) -> Draws:

@@ -64,7 +64,7 @@ def calibrate(
     if (num_draws + 1) % num_bins or num_worlds < 5 * num_bins:
         raise ProblemError(
             f"num_draws + 1 = {num_draws + 1} ranks must fill num_bins = {num_bins} bins evenly, and num_worlds = "
-            f"{num_worlds} must be at least 5 a bin. For instance num_draws=99, num_bins=20, num_worlds=500."
+            f"{num_worlds} must be at least 5 per bin. For instance num_draws=99, num_bins=20, num_worlds=500."
         )
     key = as_key(seed)
     played = Data(problem.contexts, problem.check_actions(design), np.zeros(problem.num_contexts))
@@ -72,10 +72,10 @@ def calibrate(
     sampler.require_fit(problem.model, played)
     if compiled is None:
         each = [_rank_by_chains(k, problem, played, sampler, num_draws) for k in jr.split(key, num_worlds)]
-        found = [np.stack(column) for column in zip(*each, strict=True)]
+        columns = [np.stack(column) for column in zip(*each, strict=True)]
     else:
-        found = _ranks(key, problem, played, compiled, num_worlds, num_draws)
-    ranks, errors, deviations = (np.asarray(array) for array in found)
+        columns = _ranks(key, problem, played, compiled, num_worlds, num_draws)
+    ranks, errors, deviations = (np.asarray(array) for array in columns)
     counts = np.stack([np.bincount(column * num_bins // (num_draws + 1), minlength=num_bins) for column in ranks.T])
     expected = num_worlds / num_bins
     p_values = chi2.sf(((counts - expected) ** 2 / expected).sum(1), num_bins - 1)

@@ -55,6 +55,7 @@ class Summary(NamedTuple):
 class SpikeAndSlab(AbstractSampler):
     """`num_chains` chains from draws of the prior; after `num_burn` sweeps, each sweep is a draw."""
 
+    num_together = 50
     reason = "each number in psi is zero or half-normal, and the chains agree."
     num_draws: int = eqx.field(static=True, default=2048)
     num_chains: int = eqx.field(static=True, default=8)

@@ -85,18 +85,14 @@ class GaussianProcess(AbstractGaussianModel):
         noise_std: float,
         *,
         mean: float = 0.0,
-        contexts: Any = None,
-        actions: Any = None,
-        outcomes: Any = None,
-        observation_noise: Any = None,
         num_features: int = 1024,
         seed: int = 0,
     ):
-        """`contexts` (O, C), `actions` (O, A) and `outcomes` (O,): what is already known, none where they are None.
+        """The process before any outcome; `condition` gives it what is already known.
 
-        `observation_noise` is the standard deviation of these outcomes, one number or one a row; `noise_std`, which is
-        that of the experiment to come, where it is None. `num_features` waves make up a draw, of frequencies chosen by
-        `seed`: an error of about 1 / sqrt(num_features) in the correlations of a draw where nothing is observed.
+        `noise_std` is the standard deviation of outcomes in the experiment to come. `num_features` waves make up a draw, of
+        frequencies chosen by `seed`: an error of about 1 / sqrt(num_features) in the correlations of a draw where nothing is
+        observed.
         """
         if not noise_std > 0:
             raise ModelError(
@@ -117,15 +113,18 @@ class GaussianProcess(AbstractGaussianModel):
         self.kernel, self.action_space, self.context_dim = kernel, action_space, context_dim
         self.noise_std, self.mean, self.seed = float(noise_std), float(mean), seed
         self.frequencies = kernel.frequencies(seed, num_features // 2, dim)
-        points, outcomes = read_rows(contexts, actions, outcomes, context_dim, action_space.dim)
-        noise = read_noise(self.noise_std if observation_noise is None else observation_noise, len(points))
-        self.points, self.outcomes, self.observation_noise = (
-            jnp.asarray(array, jnp.float32) for array in (points, outcomes, noise)
+        self.points, self.whitener = jnp.zeros((0, dim)), jnp.zeros((0, 0))
+        self.outcomes = self.observation_noise = self.mean_coefficients = jnp.zeros(0)
+
+    def _observing(self, points: np.ndarray, outcomes: np.ndarray, noise: np.ndarray) -> "GaussianProcess":
+        """The process with these observations, (O, X), (O,) and (O,), in the place of its own."""
+        seen, values = jnp.asarray(points, jnp.float32), jnp.asarray(outcomes, jnp.float32)
+        whitener = whiten(self.kernel, np.asarray(seen), noise)
+        coefficients = whitener.T @ (whitener @ (np.asarray(values, np.float64) - self.mean))
+        arrays = (seen, values, *(jnp.asarray(array, jnp.float32) for array in (noise, whitener, coefficients)))
+        return eqx.tree_at(
+            lambda m: (m.points, m.outcomes, m.observation_noise, m.whitener, m.mean_coefficients), self, arrays
         )
-        whitener = whiten(kernel, np.asarray(self.points), noise)
-        coefficients = whitener.T @ (whitener @ (np.asarray(self.outcomes, np.float64) - self.mean))
-        self.whitener = jnp.asarray(whitener, jnp.float32)
-        self.mean_coefficients = jnp.asarray(coefficients, jnp.float32)
 
     @property
     def num_observations(self) -> int:
@@ -225,18 +224,17 @@ class GaussianProcess(AbstractGaussianModel):
     def shared_params(self, params):
         return FunctionDraw(False, False, True, False)  # pyright: ignore[reportArgumentType]
 
-    def condition(self, data: Rows) -> "GaussianProcess":
-        """The process given further rows, whose noise is `noise_std`. In double precision on the host."""
+    def condition(self, data: Rows, noise: Any = None) -> "GaussianProcess":
+        """The process given further rows, such as a `cobed.Data`. In double precision on the host.
+
+        `noise` is the standard deviation of their outcomes, one number or one per row; None: `noise_std`.
+        """
         points, outcomes = read_rows(
             data.contexts, data.actions, data.outcomes, self.context_dim, self.action_space.dim
         )
-        return self._with(
-            points=np.concatenate([np.asarray(self.points), points]),
-            outcomes=np.concatenate([np.asarray(self.outcomes), outcomes]),
-            observation_noise=np.concatenate(
-                [np.asarray(self.observation_noise), np.full(len(points), self.noise_std)]
-            ),
-        )
+        noises = read_noise(self.noise_std if noise is None else noise, len(points))
+        before = (np.asarray(array) for array in (self.points, self.outcomes, self.observation_noise))
+        return self._observing(*(np.concatenate(pair) for pair in zip(before, (points, outcomes, noises), strict=True)))
 
     def fit(self, *, noise: bool = True, num_starts: int = 4, seed: int = 0) -> "GaussianProcess":
         """The process with the lengthscales, the variance and the noise under which its observations are likeliest.
@@ -254,26 +252,9 @@ class GaussianProcess(AbstractGaussianModel):
             num_starts,
             seed,
         )
-        if not noise:
-            return self._with(kernel=kernel)
-        return self._with(kernel=kernel, noise_std=noise_std, observation_noise=noise_std)
-
-    def _with(self, **changes: Any) -> "GaussianProcess":
-        points = changes.pop("points", self.points)
-        fields = {
-            "kernel": self.kernel,
-            "noise_std": self.noise_std,
-            "outcomes": self.outcomes,
-            "observation_noise": self.observation_noise,
-            **changes,
-        }
-        return GaussianProcess(
-            action_space=self.action_space,
-            context_dim=self.context_dim,
-            mean=self.mean,
-            contexts=points[:, : self.context_dim],
-            actions=points[:, self.context_dim :],
-            num_features=self.num_features,
-            seed=self.seed,
-            **fields,
-        )
+        fitted = GaussianProcess(
+            kernel, self.action_space, self.context_dim, noise_std if noise else self.noise_std,
+            mean=self.mean, num_features=self.num_features, seed=self.seed,
+        )  # fmt: skip
+        noises = np.full(self.num_observations, noise_std) if noise else np.asarray(self.observation_noise)
+        return fitted._observing(np.asarray(self.points), np.asarray(self.outcomes), noises)

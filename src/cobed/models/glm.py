@@ -16,7 +16,7 @@ from cobed.errors import ModelError
 from cobed.models.base import AbstractBeliefModel, AbstractLikelihoodModel, LinearForm
 from cobed.models.linear import LinearGaussian
 from cobed.outcomes import AbstractLaw, law_named
-from cobed.spaces import AbstractSpace, Discrete
+from cobed.spaces import AbstractSpace
 from cobed.types import Array, Float
 
 
@@ -28,7 +28,7 @@ class LinearFeatures(eqx.Module):
 
     def __check_init__(self):
         space = self.action_space
-        if not isinstance(space, Discrete) and space.bounds() is None:
+        if space.options is None and space.bounds() is None:
             raise ModelError(
                 f"A linear model takes named actions, Discrete([...]), or bounded numbers, Box(low, high); got {space}."
             )

@@ -168,15 +168,15 @@ class NumPyroModel(AbstractLikelihoodModel):
         if site is None and self.reward == DEFAULT_REWARD:
             return _mean_of(sites[self.outcome]["fn"], self.outcome)
         if site is None or site["type"] != "deterministic":
-            found = [name for name, site in sites.items() if site["type"] == "deterministic"]
+            names = [name for name, site in sites.items() if site["type"] == "deterministic"]
             raise ModelError(
-                f"The program has no deterministic site {self.reward!r} for the mean reward; it has {found or 'none'}. "
+                f"The program has no deterministic site {self.reward!r} for the mean reward; it has {names or 'none'}. "
                 f"Write numpyro.deterministic({self.reward!r}, mean), or pass reward=... with the name you use."
             )
         if jnp.shape(site["value"]) != shape:
             raise ModelError(
                 f"The site {self.reward!r} has shape {jnp.shape(site['value'])} for {shape[0]} unit(s); "
-                f"{shape} is expected: one mean reward a unit."
+                f"{shape} is expected: one mean reward per unit."
             )
         return jnp.asarray(site["value"], dtype=float)
 
@@ -234,16 +234,16 @@ def _check_observed(sites: Sites, outcome: str) -> None:
 
 def _check_outcome(sites: Sites, outcome: str, num_units: int) -> None:
     if outcome not in sites or sites[outcome]["type"] != "sample":
-        found = [name for name, site in sites.items() if site["type"] == "sample"]
+        names = [name for name, site in sites.items() if site["type"] == "sample"]
         raise ModelError(
-            f"The program has no sample site {outcome!r} for the outcome; its sample sites are {found or 'none'}. "
+            f"The program has no sample site {outcome!r} for the outcome; its sample sites are {names or 'none'}. "
             f"Write numpyro.sample({outcome!r}, ...), or pass outcome=... with the name you use."
         )
     site = sites[outcome]
     if site["value"].shape != (num_units,):
         raise ModelError(
             f"The site {outcome!r} has shape {site['value'].shape} for {num_units} unit(s); {(num_units,)} is "
-            "expected, one outcome a unit. Check that the mean of its distribution has one entry a row of the contexts."
+            "expected, one outcome per unit. Check that the mean of its distribution has one entry per row of the contexts."
         )
     if site["scale"] is not None:
         raise ModelError(

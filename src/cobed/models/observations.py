@@ -23,11 +23,6 @@ def read_rows(
     contexts: Any, actions: Any, outcomes: Any, context_dim: int, action_dim: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Points (O, X) and outcomes (O,) in double precision; `ModelError` says what is wrong with others."""
-    given = [table is not None for table in (contexts, actions, outcomes)]
-    if not any(given):
-        return np.zeros((0, context_dim + action_dim)), np.zeros(0)
-    if not all(given):
-        raise ModelError("Observations need contexts, actions and outcomes: give all three, or none of them.")
     try:
         tables = [read_numbers(contexts, "contexts", 2), read_numbers(actions, "actions", 2)]
         values = read_numbers(outcomes, "outcomes", 1)
@@ -41,7 +36,7 @@ def read_rows(
             )
         if len(table) != len(values):
             raise ModelError(
-                f"The observations have {len(table)} {name}s and {len(values)} outcomes; one of each a row is expected."
+                f"The observations have {len(table)} {name}s and {len(values)} outcomes; one of each is expected in a row."
             )
     if len(values) > MAX_OBSERVATIONS:
         raise ModelError(
@@ -55,8 +50,7 @@ def read_noise(noise: Any, num_rows: int) -> np.ndarray:
     values = np.asarray(noise, dtype=np.float64)
     if values.shape not in ((), (num_rows,)) or not (np.isfinite(values) & (values >= 0)).all():
         raise ModelError(
-            f"observation_noise is one standard deviation for all rows or one for each of {num_rows}, none negative; "
-            f"got {noise!r}."
+            f"noise is one standard deviation for all rows or one for each of {num_rows}, none negative; got {noise!r}."
         )
     return np.broadcast_to(values, (num_rows,))
 

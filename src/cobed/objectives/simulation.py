@@ -35,7 +35,7 @@ class Batch(NamedTuple):
 class Simulation(eqx.Module):
     """How experiments are simulated: the source of (psi, m*), the fixed statistics of the prior, the temperatures.
 
-    A random design is sampled `num_samples` times a step, each sample with a batch of its own.
+    A random design is sampled `num_samples` times per step, each sample with a batch of its own.
     """
 
     problem: Problem

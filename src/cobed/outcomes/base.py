@@ -1,4 +1,4 @@
-"""How an outcome scatters around its mean: one law a file, registered by its name in campaign.toml.
+"""How an outcome scatters around its mean: one law per file, registered by its name in campaign.toml.
 
 A law knows everything that depends on it: the link between mean and linear predictor eta, draws, log-density, what a Gaussian
 belief about eta says of the outcome and what an outcome says of eta, what a cell of a table may hold, how a person reads it.

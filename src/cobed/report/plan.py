@@ -62,7 +62,7 @@ def plan_figure(plan: Plan) -> go.Figure:
         )  # fmt: skip
     figure.add_hline(y=plan.now[0], line_dash="dash", annotation_text="without an experiment")
     figure.update_xaxes(title="units in the experiment", type="log", tickvals=units, ticktext=[f"{n:,}" for n in units])
-    figure.update_yaxes(title="expected regret a unit", rangemode="tozero")
+    figure.update_yaxes(title="expected regret per unit", rangemode="tozero")
     return figure.update_layout(template="plotly_white", height=420)
 
 

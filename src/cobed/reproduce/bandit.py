@@ -102,7 +102,7 @@ CHOICES = (
     "feature each, in the last entry, in every context. Features the paper draws with variance 1e-9 are zero. psi_20: "
     "standard deviation .1.",
     "S-P: regularisation 1, step 1, 1,000 offline contexts drawn from the experimental ones, the reference matrix replaced "
-    "when the determinant has doubled, one random moment of the planner a unit.",
+    "when the determinant has doubled, one random moment of the planner per unit.",
     "Rewards are exact: an integral over a line instead of drawn worlds. Optimum: one unit at a time is moved to another "
     "action while the exact reward grows, from four starts. SL: all rewards known. CO-BED chose its "
     "objective by itself: the value of the experiment, known exactly here. CO-BED (infonce) climbs the paper's bound.",

@@ -92,8 +92,8 @@ class CoordinateExchange(AbstractBaseline):
         useful = np.any(exact.table, axis=(0, 2))
         useful[np.argmin(useful)] = True
         allowed = [int(a) for a in np.flatnonzero(useful) if a + 1 not in self.without]
-        found = [self._climb(exact, np.asarray(start), allowed) for start in self._starts(key, problem, allowed)]
-        best = max(found, key=lambda pair: pair[0])[1]
+        climbs = [self._climb(exact, np.asarray(start), allowed) for start in self._starts(key, problem, allowed)]
+        best = max(climbs, key=lambda pair: pair[0])[1]
         return jax.nn.one_hot(jnp.asarray(best), exact.table.shape[1])
 
     def _starts(self, key, problem: Problem, allowed: list[int]):

@@ -47,8 +47,8 @@ from cobed.reproduce.summary import (
 NUM_CONTEXTS = 200
 # The paper draws the contexts once, for all methods and seeds.
 CONTEXT_SEED = 0
-# Draws of the spike-and-slab posterior in each world, and worlds computed at once.
-NUM_DRAWS, NUM_TOGETHER = 64, 50
+# Draws of the spike-and-slab posterior in each world.
+NUM_DRAWS = 64
 PROTOCOLS = {"paper": "the Lasso", "exact": "the spike-and-slab posterior"}
 REFERENCE = "Random_.5"
 
@@ -95,12 +95,12 @@ def both_scores(keys: Keys, problem: Problem, actions: np.ndarray, effort: Effor
     penalty_key, lasso_key, posterior_key = jr.split(keys.exact, 3)
     lasso, posterior = cross_validate(penalty_key, problem, actions), SpikeAndSlab(NUM_DRAWS)
     runs = {
-        "paper": (effort.num_paper_worlds, lasso, 250, lasso_key),
-        "exact": (effort.num_worlds, posterior, NUM_TOGETHER, posterior_key),
+        "paper": (effort.num_paper_worlds, lasso, lasso_key),
+        "exact": (effort.num_worlds, posterior, posterior_key),
     }
     return {
-        protocol: per_world(evaluate(problem, actions, num_worlds, sampler=sampler, batch_size=batch_size, seed=key))
-        for protocol, (num_worlds, sampler, batch_size, key) in runs.items()
+        protocol: per_world(evaluate(problem, actions, num_worlds, sampler=sampler, seed=key))
+        for protocol, (num_worlds, sampler, key) in runs.items()
     }
 
 

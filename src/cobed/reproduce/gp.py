@@ -119,11 +119,8 @@ def _process(data: Data, n: int) -> GaussianProcess:
     """Given the first `n` rows. The others stand at zero with boundless noise, which changes nothing: so all n have arrays
     of the same shapes, and what was compiled for one of them serves all."""
     known = np.arange(data.num_rows) < n
-    return GaussianProcess(
-        RBF(LENGTHSCALE), SPACE, 2, NOISE_STD,
-        contexts=known[:, None] * data.contexts, actions=known[:, None] * data.actions, outcomes=known * data.outcomes,
-        observation_noise=np.where(known, NOISE_STD, UNKNOWN),
-    )  # fmt: skip
+    rows = Data(known[:, None] * data.contexts, known[:, None] * data.actions, known * data.outcomes)
+    return GaussianProcess(RBF(LENGTHSCALE), SPACE, 2, NOISE_STD).condition(rows, np.where(known, NOISE_STD, UNKNOWN))
 
 
 def _square(side: int, reach: float) -> np.ndarray:

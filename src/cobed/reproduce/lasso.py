@@ -41,6 +41,7 @@ class Lasso(AbstractSampler):
     `tolerance`.
     """
 
+    num_together = 250
     # An array, so that designs with different penalties share compiled code.
     penalty: Float[Array, ""] = eqx.field(converter=jnp.asarray)
     tolerance: float = eqx.field(static=True, default=1e-5)
@@ -90,7 +91,7 @@ def lasso(
     tolerance: float = 1e-5,
     max_iterations: int = 1000,
 ) -> tuple[Float[Array, "*worlds P"], Float[Array, "*worlds"]]:
-    """The minimisers w of 1/2 w.A w - q.w + alpha |w|_1, one a world, and how far their last iteration moved.
+    """The minimisers w of 1/2 w.A w - q.w + alpha |w|_1, one per world, and how far their last iteration moved.
 
     `gram` = A = X^T X / n, `moments` = q = X^T y / n. Computes in the precision of its arguments; in single precision a
     `tolerance` below 1e-6 is out of reach.

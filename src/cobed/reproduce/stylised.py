@@ -37,15 +37,15 @@ def informations() -> dict[str, tuple[float, float]]:
     model = make_model()
     rows = np.eye(2, dtype=np.float32)
     best = np.asarray(model.design_matrix(jnp.asarray(TARGET), jnp.asarray(rows[1:])))
-    found = {}
+    by_design = {}
     for design in itertools.product(range(2), repeat=len(CONTEXTS)):
         actions = rows[list(design)]
         name = "".join(ACTIONS[i] for i in design)
-        found[name] = (
+        by_design[name] = (
             linear_information(model, CONTEXTS, actions),
             linear_information(model, CONTEXTS, actions, quantity=best),
         )
-    return found
+    return by_design
 
 
 def stylised_figure() -> go.Figure:
@@ -68,9 +68,11 @@ def stylised_figure() -> go.Figure:
     for context in CONTEXTS[:, 0]:
         figure.add_vline(x=float(context), line={"dash": "dot", "color": COLOURS[5]}, row=1, col=1)  # pyright: ignore[reportArgumentType]
     figure.add_vline(x=float(TARGET[0, 0]), line={"dash": "dash", "color": "grey"}, row=1, col=1)  # pyright: ignore[reportArgumentType]
-    found = informations()
-    for i, (name, values) in enumerate(zip(("about psi", "about m*"), zip(*found.values(), strict=True), strict=True)):
-        figure.add_bar(x=list(found), y=values, name=name, marker_color=COLOURS[2 + i], row=1, col=2)
+    by_design = informations()
+    for i, (name, values) in enumerate(
+        zip(("about psi", "about m*"), zip(*by_design.values(), strict=True), strict=True)
+    ):
+        figure.add_bar(x=list(by_design), y=values, name=name, marker_color=COLOURS[2 + i], row=1, col=2)
     figure.update_xaxes(title="context (dotted: experiments; dashed: target)", row=1, col=1)
     figure.update_yaxes(title="reward", row=1, col=1).update_yaxes(title="nats", row=1, col=2)
     figure.update_xaxes(title="actions of the three units", row=1, col=2)

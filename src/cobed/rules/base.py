@@ -1,4 +1,4 @@
-"""What a batch of actions must satisfy: one kind of rule a file, registered by its key under [constraints] of campaign.toml.
+"""What a batch of actions must satisfy: one kind of rule per file, registered by its key under [constraints] of campaign.toml.
 
 A rule gives limits over all units of a batch, or says which options a unit must not get because of its context, or both. Searches
 and decisions take these from it and never ask for its kind.

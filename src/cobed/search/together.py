@@ -39,23 +39,23 @@ def exchange_together(
     gains = objective.with_gains() or ByTrial(objective, key)
     session.expect(len(designs))
     report = session.report("starts", len(designs))
-    found: list[Climb] = []
+    climbs: list[Climb] = []
     for number, design in enumerate(designs, start=1):
         started = time.perf_counter()
         try:
-            found.append(jax.block_until_ready(climb(gains, np.asarray(design), feasible)))
+            climbs.append(jax.block_until_ready(climb(gains, np.asarray(design), feasible)))
         except KeyboardInterrupt:
-            if not found:
+            if not climbs:
                 raise
             session.interrupt(f"Interrupted in start {number}; kept the best of those before.")
             break
-        report(number, max(float(end.value) for end in found), time.perf_counter() - started, number == 1)
-    best = max(found, key=lambda end: float(end.value))
+        report(number, max(float(end.value) for end in climbs), time.perf_counter() - started, number == 1)
+    best = max(climbs, key=lambda end: float(end.value))
     if not (np.isfinite(best.value) and np.isfinite(best.gains).all()):
         raise ProblemError("The value of the experiment is not a finite number: check the scale of contexts and prior.")
     if not session.interrupted:
         session.stop_reason = f"No change of actions by their gains is better, after {int(best.step)} steps."
-    return [Found(np.asarray(end.design), np.asarray(end.history)[: int(end.step) + 1]) for end in found]
+    return [Found(np.asarray(end.design), np.asarray(end.history)[: int(end.step) + 1]) for end in climbs]
 
 
 class ByTrial(eqx.Module):

@@ -53,7 +53,7 @@ class AbstractSpace(eqx.Module):
 
     @abc.abstractmethod
     def enumerate_discrete(self) -> Float[np.ndarray, "J A"]:
-        """Every combination of the discrete parts, one a row, zeros in the continuous entries. One row where there are none."""
+        """Every combination of the discrete parts, one per row, zeros in the continuous entries. One row where there are none."""
 
     @abc.abstractmethod
     def discrete_weights(self, action: Float[Array, " A"]) -> Float[Array, " J"]:

@@ -37,7 +37,7 @@ class Product(AbstractSpace):
             raise SpaceError("Product takes a non-empty list of Discrete and Box spaces; flatten nested products.")
         self.parts = parts
         self.dim = sum(part.dim for part in parts)
-        combinations = math.prod(part.dim for part in parts if isinstance(part, Discrete))
+        combinations = math.prod(len(part.enumerate_discrete()) for part in parts)
         if combinations > MAX_ENUMERATION:
             raise SpaceError(
                 f"This product has {combinations:,} discrete combinations; at most {MAX_ENUMERATION:,} can be enumerated."

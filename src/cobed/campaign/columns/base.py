@@ -1,4 +1,4 @@
-"""What is known of a unit before an action is chosen: one kind of column a file, registered by its word in campaign.toml.
+"""What is known of a unit before an action is chosen: one kind of column per file, registered by its word in campaign.toml.
 
 A kind knows everything that depends on it: which cells are allowed, what is kept of the first tables (its `fitted` part, which JSON
 can hold), the numbers that the engine sees, and how people read them. Its own settings in the spec are its pydantic fields.
