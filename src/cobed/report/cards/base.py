@@ -1,4 +1,4 @@
-"""The sections of a campaign's report: one card per file, registered, also by other packages. The page shows them in their order."""
+"""The sections of a campaign's report: one card per file, registered, also by other packages. The page shows them in order."""
 
 import abc
 import functools
