@@ -73,7 +73,7 @@ def _sentence(fault: Any, model: type[BaseModel], path: tuple[Any, ...]) -> str:
     if kind == "value_error":
         return f"{allowed['error']}."
     described = _description(model, path)
-    return f"{shown(value)} is not allowed: {_needed(found, model, place)}.{' ' + described if described else ''}"
+    return f"{shown(value)} is not allowed: {_needed(fault, model, path)}.{' ' + described if described else ''}"
 
 
 def _needed(fault: Any, model: type[BaseModel], path: tuple[Any, ...]) -> str:
