@@ -1,5 +1,6 @@
 """The command line, run as a user runs it."""
 
+import os
 import subprocess
 import sys
 
