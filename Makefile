@@ -16,11 +16,12 @@ help: ## List the targets
 install: $(STAMP) ## Build .venv with the pinned packages, if anything changed
 
 # hatchling goes in first and the build sees it there: the build tools obey the same pins, with any version of pip.
+# --no-compile: Python compiles what is imported; pip would compile 9,000 files, most of which never are, for a minute.
 $(STAMP): pyproject.toml constraints.txt
 	@$(MAKE) --no-print-directory check-python
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -c constraints.txt hatchling editables
-	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt hatchling editables
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt --no-build-isolation -e ".[dev]"
 	@touch $@
 
 check-python:

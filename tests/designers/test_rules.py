@@ -59,13 +59,13 @@ def test_a_limit_below_the_cheapest_batch_is_told(most):
         limited(1.0, cobed.Box.real(2))
 
 
+def lever(context, action):
+    return action[0] * context[1:]
+
+
 def lever_problem(most=None):
     """The first lever tells of a coefficient that is worth twice as much to the targets as that of the second."""
-
-    def features(context, action):
-        return action[0] * context[1:]
-
-    model = cobed.models.LinearGaussian(features, np.zeros(2), np.array([4.0, 1.0]), cobed.Box(0.0, 2.0), 3, 1.0)
+    model = cobed.models.LinearGaussian(lever, np.zeros(2), np.array([4.0, 1.0]), cobed.Box(0.0, 2.0), 3, 1.0)
     rows = np.eye(2)
     allowed = None if most is None else cobed.Allowed(rules=[cobed.rules.MaxCost(most)], costs=[1.0])
     return cobed.Problem(model, np.insert(rows, 0, 0.0, axis=1), np.insert(rows, 0, 1.0, axis=1), allowed=allowed)

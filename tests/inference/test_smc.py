@@ -90,7 +90,7 @@ def test_stopping_short_of_the_posterior_is_reported():
 class Unlikely(AbstractGaussianModel):
     """Only psi above a threshold can explain a positive outcome."""
 
-    threshold: float
+    threshold: jax.Array
     action_space: Box = Box(0, 1)
     context_dim: int = 1
     noise_std: float = 1.0
@@ -110,14 +110,14 @@ class Unlikely(AbstractGaussianModel):
 
 def test_draws_of_likelihood_zero_are_left_behind():
     """The posterior is the normal law above 1: mean 1.525; standard error sd / sqrt(2048) = 0.01."""
-    posterior = TemperedSMC().posterior(jr.key(0), Unlikely(1.0), Data([0.0], [0.5], [1.0]))
+    posterior = TemperedSMC().posterior(jr.key(0), Unlikely(jnp.asarray(1.0)), Data([0.0], [0.5], [1.0]))
     assert np.asarray(posterior.params).min() > 1
     assert np.asarray(posterior.params).mean() == pytest.approx(1.525, abs=0.08)
 
 
 def test_an_impossible_outcome_is_an_error_that_names_the_row():
     with pytest.raises(ProblemError, match="Row 0, outcome 1, is possible under 0 of them"):
-        TemperedSMC(64).posterior(jr.key(0), Unlikely(50.0), Data([0.0], [0.5], [1.0]))
+        TemperedSMC().posterior(jr.key(0), Unlikely(jnp.asarray(50.0)), Data([0.0], [0.5], [1.0]))
 
 
 def test_a_model_without_a_prior_density_is_refused():

@@ -1,5 +1,6 @@
 """Every objective against closed forms: linear-Gaussian information, the value of an experiment, and each other."""
 
+import functools
 import importlib
 import itertools
 
@@ -106,6 +107,7 @@ def exact_value(problem, actions):
     return np.mean(gains)
 
 
+@functools.cache
 def two_offers(num_units=6):
     """Two offers whose lifts depend on the context in different ways; the second is less certain."""
 
@@ -123,9 +125,10 @@ def test_the_value_of_every_design_is_the_closed_form():
     objective = ExperimentValue.build(
         problem, find_update(jr.key(0), problem.model, problem.contexts), cobed.Temperature()
     )
+    value = jax.jit(lambda actions: objective(Trainable(FixedDesign(actions), None), jr.key(0), jnp.ones(())))
     for design in ([0, 0, 0, 0, 0, 0], [0, 1, 0, 1, 1, 0], [1, 1, 1, 1, 1, 1]):
         actions = np.eye(2, dtype=np.float32)[design]
-        found = objective(Trainable(FixedDesign(jnp.asarray(actions)), None), jr.key(0), jnp.ones(()))
+        found = value(jnp.asarray(actions))
         # 1,024 quasi-random points.
         assert float(found) == pytest.approx(exact_value(problem, actions), rel=5e-3)
 

@@ -11,7 +11,7 @@ from cobed.campaign import records as kept
 from cobed.campaign.campaign import Campaign
 from cobed.errors import StorageError
 from cobed.report.campaign import write_report
-from cobed.report.cards import base, cards
+from cobed.report.cards import Facts, base, cards
 from cobed.report.cards.outcomes import outcomes_by_action
 
 SPEC = """name = "spring <b>"
@@ -83,6 +83,19 @@ def test_outcomes_are_averaged_by_action(tmp_path):
     # 40 and 50 four times each: deviation sqrt(200 / 7), by the root of 8.
     assert table["average amount"].tolist() == ["45", "60"]
     assert table["standard error"].tolist() == ["1.9", "0"]
+    campaign.close()
+
+
+def test_every_card_has_a_heading_and_tells_what_it_waits_for_in_a_sentence(tmp_path):
+    campaign = begin(tmp_path, 'options = ["none", "mail"]')
+    for _ in range(2):
+        facts = Facts(campaign)
+        for card in cards():
+            assert card.heading(facts).strip()
+            awaited = card.awaited(facts)
+            assert awaited is None or awaited.endswith("."), card.name
+        campaign.add_outcomes(HISTORY)
+    assert len({card.name for card in cards()}) == len(cards())
     campaign.close()
 
 
