@@ -92,7 +92,8 @@ def _of_kind(kind: Column, column: str, cells: pd.Series) -> Proposal | None:
     if kind.is_number:
         if cells.str.fullmatch(r"0\d+").any():
             return None  # 02139 is the name of a place
-        numbers = cells.astype(float)
+        # Some cells show a number in another way, such as a percentage.
+        numbers = pd.Series(pd.to_numeric(cells, errors="coerce"))
         whole = bool((numbers == numbers.round()).all())
         if whole and len(counts) == len(cells) and numbers.max() - numbers.min() == len(cells) - 1:
             return Proposal(None, "it counts the rows.")
