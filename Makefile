@@ -16,7 +16,7 @@ help: ## List the targets
 install: $(STAMP) ## Build .venv with the pinned packages, if anything changed
 
 # hatchling goes in first and the build sees it there: the build tools obey the same pins, with any version of pip.
-# --no-compile: Python compiles what is imported; pip would compile 9,000 files, most of which never are, for a minute.
+# --no-compile: Python compiles what is imported; pip would compile 9,000 files, most of which never are, for half a minute.
 $(STAMP): pyproject.toml constraints.txt
 	@$(MAKE) --no-print-directory check-python
 	$(PYTHON) -m venv .venv

@@ -84,7 +84,8 @@ def test_a_program_learns_the_number_of_context_columns_from_the_data():
 
 @pytest.mark.parametrize("method", ["smc", TemperedSMC(256)])
 def test_a_method_can_be_asked_for(method):
-    data = experiment(ContinuousExample(), continuous.contexts(3), np.zeros((3, 1)))
+    # As many rows as above, where `infer` took the first of them itself: compiled once.
+    data = experiment(ContinuousExample(), continuous.contexts(40), np.zeros((40, 1)))
     posterior = infer(ContinuousExample(), data, method, seed=0)
     assert (posterior.method, posterior.reason) == ("smc", "smc was asked for.")
 
