@@ -363,7 +363,9 @@ def test_a_critic_with_an_empty_layer_is_refused(build):
 
 
 def test_the_work_of_an_encoder_counts_its_multiplications():
-    assert Separable(hidden=(4, 5), embedding=2).num_weights(3) == 3 * 4 + 4 * 5 + 5 * 2
+    # Two encoders and the product of their outputs, for one pair; of the joint critic every layer.
+    assert Separable(hidden=(4, 5), embedding=2).work(1, 3)[0] == 2 * (3 * 4 + 4 * 5 + 5 * 2) + 2
+    assert Joint(hidden=(4, 5)).work(1, 3)[0] == 3 * 4 + 4 * 5 + 5 * 1
 
 
 # Scales.
