@@ -26,7 +26,7 @@ ROOMS = [
     ],
     ["spaces"],
     ["outcomes", "beliefs"],
-    ["rules", "assignment"],
+    ["rules", "assignment", "allocation"],
     ["models"],
     ["optimum"],
     ["allowed", "problem", "pool", "data"],

@@ -29,6 +29,7 @@ from cobed.inference import Conjugate, infer
 from cobed.inference.base import Posterior
 from cobed.models.base import AbstractModel
 from cobed.models.glm import LinearFeatures, linear_model
+from cobed.models.net import NetReward
 from cobed.models.numpyro import from_numpyro
 from cobed.optimum import AbstractOptimum, Enumeration, Grid
 from cobed.problem import Problem
@@ -48,6 +49,17 @@ DEFAULT_DEVIATIONS = {"baseline": 1.0, "context": 0.5, "action": 0.5, "interacti
 
 def build_model(spec: CampaignSpec, encoding: Encoding, directory: Path | None = None) -> AbstractModel:
     """The model of the spec for contexts encoded this way. `directory` is where a program's module is looked for first."""
+    return _in_money(spec, _outcome_model(spec, encoding, directory))
+
+
+def _in_money(spec: CampaignSpec, model: AbstractModel) -> AbstractModel:
+    """The model with rewards as [value] says: decisions, designs and plans are then in net money."""
+    if not spec.value.is_money:
+        return model
+    return NetReward(model, spec.value.outcome, *spec.value.amounts(model.action_space.entry_names))
+
+
+def _outcome_model(spec: CampaignSpec, encoding: Encoding, directory: Path | None) -> AbstractModel:
     context_dim = len(encoding.names(spec))
     if spec.model.program is not None:
         program = _import_program(spec.model.program, directory)
@@ -98,7 +110,8 @@ def _say_once(module: str) -> None:
 def learn(spec: CampaignSpec, model: AbstractModel, data: Data | None) -> tuple[AbstractModel, Posterior]:
     """The model and what is known about its psi. A Gaussian process holds the outcomes itself."""
     if (process := model.process()) is not None and data is not None:
-        return learn_process(spec, process, data)
+        learned, posterior = learn_process(spec, process, data)
+        return _in_money(spec, learned), posterior
     return model, posterior_of(model, data, spec.seed, spec.model.inference)
 
 

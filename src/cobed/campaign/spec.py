@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, mo
 
 from cobed.campaign.columns import Column, read_column
 from cobed.campaign.columns.base import Name
+from cobed.campaign.money import BudgetSpec, ValueSpec, check_money
 from cobed.campaign.sections import (
     ActionSpec,
     ConstraintsSpec,
@@ -41,6 +42,8 @@ class CampaignSpec(SectionModel):
     prior: PriorSpec = Field(default_factory=lambda: PriorSpec.model_validate({}))
     design: DesignSpec = Field(default_factory=lambda: DesignSpec.model_validate({}))
     constraints: ConstraintsSpec = Field(default_factory=lambda: ConstraintsSpec.model_validate({}))
+    value: ValueSpec = Field(default_factory=lambda: ValueSpec.model_validate({}))
+    budget: BudgetSpec = Field(default_factory=lambda: BudgetSpec.model_validate({}))
 
     @model_validator(mode="after")
     def _fits_together(self):
@@ -55,6 +58,7 @@ class CampaignSpec(SectionModel):
                 f"constraints.{odd[0]} is about options, and here numbers are chosen; their cost can be limited"
             )
         self._check_family()
+        check_money(self)
         _ = self.rules
         return self
 
@@ -73,6 +77,11 @@ class CampaignSpec(SectionModel):
     def columns(self) -> list[str]:
         """Every column of a table that the spec names."""
         return [self.units.id, *self.context, *self.action.columns, self.outcome.column]
+
+    @property
+    def reward_words(self) -> str:
+        """What decisions are told in: net money, or the outcome."""
+        return f"net {self.value.currency or 'value'}" if self.value.is_money else self.outcome.column
 
     def stated(self) -> str:
         """What the spec says beyond the defaults, as JSON."""

@@ -11,19 +11,24 @@ from cobed.campaign.complaints import Complaints
 from cobed.campaign.constraints import check_levels, no_option, permitted, permitted_at
 from cobed.campaign.encoding import Cells, Encoding, action_columns, encode, read_cells
 from cobed.campaign.gaps import Gaps, count_gaps
+from cobed.campaign.money import budget_limits, check_budget, read_current
 from cobed.campaign.scaling import far_columns
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.summary import own_names, where
 from cobed.campaign.tables import Table
 
 if TYPE_CHECKING:
+    from cobed.decide import Choices, Comparisons
     from cobed.inference.base import Posterior
     from cobed.models.base import AbstractModel
 
 
 def policy_names(spec: CampaignSpec) -> dict[str, str]:
-    """What a policy says of each target beside the action, and the column it stands in."""
-    return own_names(["expected", "low", "high", "p_best"], spec.action.columns)
+    """What a policy says of each target beside the action, and its column: of the chosen action, then of every option."""
+    own = ["expected", "low", "high", "p_best", "gain", "gain_low", "gain_high"]
+    each = ["expected", "gain", "gain_low", "gain_high", "p_best"]
+    every = [f"{name}_{option}" for option in spec.action.options or () for name in each]
+    return own_names([*own, *every], spec.action.columns)
 
 
 def complain(spec: CampaignSpec, encoding: Encoding, table: Table) -> Complaints:
@@ -33,6 +38,7 @@ def complain(spec: CampaignSpec, encoding: Encoding, table: Table) -> Complaints
     table.check_ids(spec.units.id, complaints)
     cells = read_cells(spec, encoding, table, complaints, strict=False)
     check_levels(spec, encoding)
+    read_current(spec, table, complaints)
     mask = permitted(spec, cells)
     if mask is not None:
         column = spec.constraints.forbid[0].column if spec.constraints.forbid else next(iter(spec.context))
@@ -76,6 +82,7 @@ def read_targets(spec: CampaignSpec, encoding: Encoding, table: Table) -> ReadTa
     complaints = Complaints(table)
     cells = read_cells(spec, encoding, table, complaints, strict=False)
     complaints.tell()
+    check_budget(spec, cells, permitted_at(spec, table, cells))
     gaps = count_gaps(spec, encoding, cells, table.name)
     warnings = [*gaps.warnings, *far_columns(spec, encoding, table)]
     return ReadTargets(table, cells, encoding.knowing(spec, cells), gaps, warnings)
@@ -84,7 +91,8 @@ def read_targets(spec: CampaignSpec, encoding: Encoding, table: Table) -> ReadTa
 def make_policy(
     spec: CampaignSpec, targets: ReadTargets, known: "tuple[AbstractModel, Posterior]"
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The table with the best action for each row, its expected outcome and how sure that is; and what all that is worth."""
+    """The table with the best action for each row within the budget, what every action is expected to earn and how sure that is;
+    and what all that is worth."""
     import jax.random as jr
 
     from cobed.campaign.engine import POLICY_DRAWS, candidate_actions, policy_optimum
@@ -96,18 +104,23 @@ def make_policy(
     allowed = permitted_at(spec, table, cells)
     model, posterior = known
     draws = posterior.equal_draws(POLICY_DRAWS, jr.key(spec.seed))
-    chosen = decide(model, policy_optimum(model.action_space), draws, contexts, allowed=allowed)
-    compared = compare(model, draws, contexts, candidate_actions(model.action_space), chosen, allowed)
-    words = spec.action.words(chosen.actions)
-    # Single precision has six digits to show.
-    numbers = {
-        column: np.char.mod("%.6g", getattr(chosen, name)).astype(float) for name, column in policy_names(spec).items()
-    }
+    candidates = candidate_actions(model.action_space)
+    choices = decide(model, policy_optimum(model.action_space), draws, contexts, allowed=allowed)
+    choices, budget = _within_budget(spec, model, cells, choices, allowed)
+    compared = compare(model, draws, contexts, candidates, choices, allowed, _current(spec, table))
+    if budget:
+        assert compared.every is not None
+        assert compared.every.p_best is not None
+        p_best = compared.every.p_best[np.arange(len(table)), choices.chosen]
+        choices = dataclasses.replace(choices, low=compared.low, high=compared.high, p_best=p_best)
+    words = spec.action.words(choices.actions)
+    single = spec.action.words(compared.single[None])[0]
     summary: dict[str, Any] = {
         "rows": len(table),
-        "single": spec.action.words(compared.single[None])[0],
+        "single": single,
         **compared.summary(),
-        "p_best": float(chosen.p_best.mean()),
+        "p_best": float(choices.p_best.mean()),
+        **budget,
         **targets.gaps.summary(),
         "warnings": [*targets.warnings, *posterior.warnings],
     }
@@ -115,4 +128,72 @@ def make_policy(
         counts = Counter(words)
         summary["counts"] = {name: counts[name] for name in spec.action.options}
     summary["where"] = where(spec, encoding, cells, words)
+    names = policy_names(spec)
+    numbers = {names[name]: _six_digits(values) for name, values in _columns(spec, choices, compared).items()}
     return table.with_columns(action_columns(spec, words) | numbers), summary
+
+
+def _within_budget(
+    spec: CampaignSpec, model: "AbstractModel", cells: Cells, choices: "Choices", allowed: np.ndarray | None
+) -> "tuple[Choices, dict[str, Any]]":
+    """The choices of the largest total value that [budget] allows, and how it was used; nothing changes where there is none."""
+    import jax
+
+    from cobed.allocation import allocate
+
+    values = choices.values
+    if not spec.budget.is_given or values is None:
+        return choices, {}
+    candidates = model.action_space.enumerate_discrete()
+    _, share, cost = (np.asarray(part) for part in jax.vmap(model.terms)(jax.numpy.asarray(candidates)))
+    # net = worth (1 - share) E[y] - cost, so worth E[y] = (net + cost) / (1 - share); nothing is paid for less than no outcome.
+    spent = share * np.maximum(values + cost, 0.0) / (1 - share) + cost
+    limits = budget_limits(spec, cells, spent.astype(np.float32))
+    found = allocate(values, allowed, limits)
+    parts = [
+        {"words": limit.words, "used": used, "more": more}
+        for limit, used, more in zip(limits, found.used, found.loosened, strict=True)
+    ]
+    expected = values[np.arange(len(values)), found.chosen].astype(np.float64)
+    moved = dataclasses.replace(
+        choices, chosen=found.chosen, actions=np.asarray(candidates)[found.chosen], expected=expected
+    )
+    return moved, {"budget": {"limits": parts, "value": found.value, "bound": found.bound}}
+
+
+def _current(spec: CampaignSpec, table: Table) -> np.ndarray | None:
+    """The actions of today, (A,) or (T, A); None where the spec does not say."""
+    space = spec.action.space
+    if spec.value.current is not None:
+        return np.asarray(space.parse(spec.value.current))
+    complaints = Complaints(table)
+    places = read_current(spec, table, complaints)
+    complaints.tell()
+    return None if places is None else np.asarray(space.enumerate_discrete())[places]
+
+
+def _columns(spec: CampaignSpec, choices: "Choices", compared: "Comparisons") -> dict[str, np.ndarray]:
+    """What is told of each target, as `policy_names` names it."""
+    own = {name: getattr(choices, name) for name in ("expected", "low", "high", "p_best")}
+    own |= {"gain": compared.gains.expected, "gain_low": compared.gains.low, "gain_high": compared.gains.high}
+    every, values = compared.every, choices.values
+    if every is None or values is None:
+        return own
+    parts = {
+        "expected": values, "gain": every.expected, "gain_low": every.low, "gain_high": every.high, "p_best": every.p_best,
+    }  # fmt: skip
+    return own | {
+        f"{name}_{option}": np.asarray(part)[:, place]
+        for place, option in enumerate(spec.action.options or ())
+        for name, part in parts.items()
+    }
+
+
+def _six_digits(values: np.ndarray) -> np.ndarray:
+    """Single precision has six digits to show."""
+    numbers = np.asarray(values, np.float64)
+    with np.errstate(divide="ignore"):
+        places = np.where(numbers == 0, 0, 5 - np.floor(np.log10(np.abs(numbers)))).clip(-300, 300)
+    # Whole powers of ten on either side, so that the result is the float nearest to its decimals.
+    up, down = 10.0 ** np.maximum(places, 0), 10.0 ** np.maximum(-places, 0)
+    return np.round(numbers / down * up) / up * down

@@ -95,7 +95,7 @@ def design(
         promise = (
             f"tell at least {amount} nats about the best rewards"
             if unit == "nats"
-            else f"let the policy earn {amount} more {campaign.spec.outcome.column} per target than now"
+            else f"let the policy earn {amount} more {campaign.spec.reward_words} per target than now"
         )
         field = last.summary.get("field", 0)
         others = f", with those of {field:,} unit(s) that other rounds still wait for," if field else ""
@@ -141,6 +141,7 @@ def deploy(
 ) -> None:
     """Choose the best action for each unit, by everything learned so far. Exit code 3: some rows could not be used."""
     from cobed.campaign.gaps import gap_sentences
+    from cobed.campaign.money import money_sentences
     from cobed.campaign.tables import write_table
     from cobed.storage import remove_output
 
@@ -161,12 +162,15 @@ def deploy(
     say(f"{len(frame):,} units in {out}.")
     if "counts" in summary:
         say("Units by action: " + ", ".join(f"{name} {count:,}" for name, count in summary["counts"].items()))
-    column = campaign.spec.outcome.column
-    say(f"Expected {column} a unit: {_interval(summary['value'])} (90% interval).")
-    say(f"Gain over {summary['single']!r} for all: {_interval(summary['over_single'])}.")
+    words = campaign.spec.reward_words
+    say(f"Expected {words} a unit: {_interval(summary['value'])} (90% interval).")
+    say(f"In all {len(frame):,} units: {summary['value']['mean'] * len(frame):,.6g} {words}.")
+    if "over_current" in summary:
+        say(f"Gain over what is done today: {_interval(summary['over_current'])}.")
+    say(f"Gain over {summary['single']!r} for all, the best single action: {_interval(summary['over_single'])}.")
     say(f"Gain over actions at random: {_interval(summary['over_random'])}.")
     say(f"The action is the best one with probability {summary['p_best']:.0%}, averaged over units.")
-    for sentence in gap_sentences(summary, len(frame)):
+    for sentence in [*money_sentences(campaign.spec, summary), *gap_sentences(summary, len(frame))]:
         say(sentence)
     warn(summary["warnings"])
     if len(bad):

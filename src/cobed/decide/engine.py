@@ -148,7 +148,7 @@ def _compare(
     best = jnp.max(jnp.where(allowed[:, :, None], rewards, -jnp.inf), axis=1)
     p_best, tolerance = _chance(model, own, best, ranking_weights)
     if len(ranking_weights) < len(judging[1]):
-        own = jax.vmap(lambda target, action: _rewards_of(model, judging[0], target, action))(
+        own = jax.vmap(lambda target, action: rewards_of(model, judging[0], target, action))(
             targets, candidates[chosen]
         )
     named = None if model.action_space.continuous else values
@@ -169,7 +169,7 @@ def _search(
     def at(target: Float[Array, " C"]) -> tuple[Array, Array, Array]:
         _, action = chooser(draws, weights, target)
         best = over_draws(model, lambda psi: optimum(model, psi, target)[0], draws)
-        return action, _rewards_of(model, draws, target, action), best
+        return action, rewards_of(model, draws, target, action), best
 
     actions, own, best = jax.lax.map(at, targets)
     p_best, tolerance = _chance(model, own, best, weights)
@@ -185,7 +185,8 @@ def _chance(
     return (best - own <= tolerance[:, None]) @ weights, tolerance
 
 
-def _rewards_of(model: AbstractModel, draws: Params, target: Array, action: Array) -> Float[Array, " N"]:
+def rewards_of(model: AbstractModel, draws: Params, target: Array, action: Array) -> Float[Array, " N"]:
+    """What an action earns at one target under every draw."""
     return over_draws(model, lambda psi: model.mean_reward(psi, target, action), draws)
 
 
@@ -193,7 +194,7 @@ def mean_rewards(
     model: AbstractModel, draws: Params, contexts: Float[Array, "T C"], candidates: Float[Array, "J A"]
 ) -> Float[Array, "T J N"]:
     """E[y | a_j, c_t, psi_n] of every context, candidate action and draw."""
-    over_actions = jax.vmap(lambda context, action: _rewards_of(model, draws, context, action), in_axes=(None, 0))
+    over_actions = jax.vmap(lambda context, action: rewards_of(model, draws, context, action), in_axes=(None, 0))
     return jax.vmap(over_actions, in_axes=(0, None))(contexts, candidates)
 
 
@@ -201,8 +202,8 @@ def interval(values: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.
     """Between them lies the middle 90% of each row of `values` (T, N), whose entries have these weights (N,)."""
     tails = (1 - INTERVAL) / 2, (1 + INTERVAL) / 2
     if weights is None or np.ptp(weights) == 0:
-        ordered = np.sort(values, axis=1)
         places = [round(q * (values.shape[1] - 1)) for q in tails]
+        ordered = np.partition(values, places, axis=1)
         # Copies: a view would keep the whole block alive, and a million targets are two hundred blocks.
         low, high = (ordered[:, place].copy() for place in places)
         return low, high

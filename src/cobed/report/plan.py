@@ -16,7 +16,7 @@ def write_plan(spec: CampaignSpec, plan: Plan, path: str | Path) -> Path:
     """Write the page; it opens without a network."""
     page = Page(f"{spec.name}: how many units?")
     page.text(
-        f"Regret is what a unit of the targets loses, in {spec.outcome.column!r}, because the policy after the experiment is "
+        f"Regret is what a unit of the targets loses, in {spec.reward_words!r}, because the policy after the experiment is "
         f"not the best one; here its average over {plan.num_worlds:,} simulated worlds, drawn from what is known now, with "
         f"standard errors. Without any experiment it would be {_number(plan.now)}."
     )

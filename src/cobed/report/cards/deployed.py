@@ -6,6 +6,7 @@ import pandas as pd
 
 from cobed.campaign.database import DAMAGED
 from cobed.campaign.gaps import gap_sentences
+from cobed.campaign.money import money_sentences
 from cobed.campaign.spec import CampaignSpec
 from cobed.errors import StorageError
 from cobed.report.cards.base import Card
@@ -39,19 +40,20 @@ def _add_policy(page: Page, spec: CampaignSpec, last: dict[str, Any]) -> None:
     page.text(f"For the {last['rows']:,} units of {last['name']}, chosen on {last['created'][:10]}:")
     kinds = {
         "value": "the policy",
+        **({"over_current": "gain over what is done today"} if "over_current" in last else {}),
         "over_single": f"gain over {last['single']!r} for all",
         "over_random": "gain over random",
     }
     page.table(
         pd.DataFrame(
             {
-                f"{spec.outcome.column} a unit": list(kinds.values()),
+                f"{spec.reward_words} a unit": list(kinds.values()),
                 "expected": [f"{last[kind]['mean']:.4g}" for kind in kinds],
                 "90% interval": [f"{last[kind]['low']:.4g} to {last[kind]['high']:.4g}" for kind in kinds],
             }
         )
     )
-    for sentence in [*gap_sentences(last, last["rows"]), *last.get("warnings", [])]:
+    for sentence in [*money_sentences(spec, last), *gap_sentences(last, last["rows"]), *last.get("warnings", [])]:
         page.text(sentence)
     page.text(f"The chosen action is the best one with probability {last['p_best']:.0%}, averaged over units.")
     share = (lambda value: f"{value:.0%}") if spec.action.options is not None else "{:.4g}".format

@@ -67,7 +67,7 @@ def effects_figure(spec: CampaignSpec, model: AbstractModel, draws: Params, cont
             x=middle_value, y=list(spec.action.options), mode="markers", marker={"size": 12, "color": COLOURS[0]},
             error_x={"type": "data", "symmetric": False, "array": high - middle_value, "arrayminus": middle_value - low},
         )  # fmt: skip
-        figure.update_yaxes(type="category", autorange="reversed").update_xaxes(title=f"expected {spec.outcome.column}")
+        figure.update_yaxes(type="category", autorange="reversed").update_xaxes(title=f"expected {spec.reward_words}")
     else:
         x = candidates[:, 0]
         band = np.concatenate([low, high[::-1]])
@@ -75,7 +75,7 @@ def effects_figure(spec: CampaignSpec, model: AbstractModel, draws: Params, cont
             x=np.concatenate([x, x[::-1]]), y=band, fill="toself", line_width=0, name="90% interval", hoverinfo="skip"
         )
         figure.add_scatter(x=x, y=middle_value, mode="lines", name="expected", line_color=COLOURS[0])
-        figure.update_xaxes(title=spec.action.columns[0]).update_yaxes(title=f"expected {spec.outcome.column}")
+        figure.update_xaxes(title=spec.action.columns[0]).update_yaxes(title=f"expected {spec.reward_words}")
     return figure.update_layout(
         title="Expected outcome for the average unit of the experiment, with 90% intervals",
         template="plotly_white",
@@ -85,7 +85,8 @@ def effects_figure(spec: CampaignSpec, model: AbstractModel, draws: Params, cont
 
 def coefficient_table(campaign: Campaign, model: AbstractModel, draws: Params) -> pd.DataFrame | None:
     """Each coefficient of a linear model with its 90% interval, the surest first; None for other models."""
-    features = getattr(model, "features", None)
+    form = model.linear_form()
+    features = None if form is None else form.features
     encoding = campaign.encoding()
     if not isinstance(features, LinearFeatures) or encoding is None:
         return None
