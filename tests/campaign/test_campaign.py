@@ -277,7 +277,7 @@ def test_history_is_round_zero_and_a_round_is_designed_from_it(start):
     assert campaign.add_outcomes(history).duplicate
     campaign.recommend(people(4))
     assert campaign.status().rounds["what"].tolist() == ["history", "designed"]
-    assert campaign.rounds()[-1].summary["posterior"] == "conjugate"
+    assert campaign.rounds()[-1].summary["posterior"] == "scales"
     assert campaign.data().num_rows == 30
     with pytest.raises(TableError, match="no column 'recency', needed for 1 unit"):
         campaign.add_outcomes(pd.DataFrame({"customer": ["new one"], "amount": [1.0]}))

@@ -81,7 +81,7 @@ def test_a_plan_starts_from_the_outcomes_there_are(tmp_path):
 
 
 def test_history_is_part_of_what_a_world_learns_from():
-    spec = parse_spec(NORMAL)
+    spec = parse_spec(NORMAL + "[prior]\naction = 5.0\n")
     known = start_from(spec, None, [read_table(UNITS, "units")], None)
     model = build_model(spec, known.encoding)
     rng = np.random.default_rng(0)

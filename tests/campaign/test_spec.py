@@ -101,7 +101,11 @@ def test_every_field_is_documented():
         ('"visit"', "7", r"line 12, outcome\.column: 7 is not allowed"),
         ('"visit"', '"offer"', r"the column 'offer' is used twice"),
         ("typical = 0.2", "typical = 20", r"outcome: typical is a share of units between 0 and 1 .* got 20"),
-        ('"bernoulli"\ntypical = 0.2', '"normal"', r"normal outcomes need typical .* and spread"),
+        (
+            '"bernoulli"\ntypical = 0.2',
+            '"normal"\n[prior]\naction = 1.0',
+            r"normal outcomes need typical .* and spread",
+        ),
         ('options = ["none", "5%"]', 'options = ["none"]', r"options need at least 2 different names"),
         ('options = ["none", "5%"]', "numbers.price = { low = 3, high = 1 }", r"low must be below high, got 3 and 1"),
         ('options = ["none", "5%"]', "", r"action: give either options"),

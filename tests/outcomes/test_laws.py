@@ -59,9 +59,13 @@ def test_densities_add_up_to_one(law):
     whole = bool((draws == jnp.round(draws)).all())
     cells = np.arange(200.0) if whole else np.arange(-12_000, 60_001) / 1000
     cells = cells[~law.refuses(cells)]
+    # Where some draws are exactly zero, that is a probability of its own, and the density begins beside it.
+    atom = np.zeros(3) if whole or not (draws == 0).any() else jnp.exp(law.log_density(jnp.zeros(3), ETAS, SCALE))
+    cells = np.where((cells == 0) & (atom.max() > 0), 1e-6, cells)
     densities = jnp.exp(law.log_density(jnp.asarray(cells), ETAS[:, None], SCALE))
-    total = jnp.sum(densities, axis=1) if whole else jnp.trapezoid(densities, cells, axis=1)
-    np.testing.assert_allclose(total, 1.0, rtol=1e-4)
+    total = atom + (jnp.sum(densities, axis=1) if whole else jnp.trapezoid(densities, cells, axis=1))
+    # Heavy tails reach beyond the cells.
+    np.testing.assert_allclose(total, 1.0, rtol=1e-3 if law.name == "student" else 1e-4)
 
 
 def test_the_link_undoes_the_mean(law):
@@ -102,6 +106,6 @@ def test_laws_are_static_in_compiled_code(law):
 def test_a_name_is_taken_once():
     with pytest.raises(ModelError, match="Each outcome law needs a name of its own; got 'normal'"):
         register(Normal())
-    with pytest.raises(ModelError, match=r"no outcome law 'norma'\. Allowed: bernoulli"):
+    with pytest.raises(ModelError, match=r"no outcome law 'norma'\. Allowed: normal"):
         law_named("norma")
     assert NORMAL in laws()

@@ -31,7 +31,7 @@ class Exponential(AbstractLogLaw):
         return values < 0
 
     def suits(self, values):
-        return not self.refuses(values).any()
+        return (values > 0).all() and abs(values.std() / values.mean() - 1) < 0.2
 
     def problem_of_typical(self, value):
         return None if value > 0 else f"typical is a time above 0 for exponential outcomes, got {value:g}"

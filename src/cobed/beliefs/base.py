@@ -46,6 +46,14 @@ class AbstractBelief(eqx.Module):
         """Exact where they are known, otherwise from draws."""
         return sampled_moments(key, self.sample)
 
+    def scaled(self) -> Any:
+        """The `Scaled` belief itself, where deviations are not known yet."""
+        return None
+
+    def matched(self) -> "AbstractBelief | None":
+        """The Gaussian that stands for it when an experiment is designed; None where it stands for itself."""
+        return None
+
     def as_belief(self) -> "AbstractBelief":
         """See `Known`."""
         return self

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from cobed.campaign import records as kept
@@ -238,8 +239,10 @@ class Campaign:
 
         mark = (self.store.read(kept.outcomes_mark), encoding.to_json())
         if self._known is None or self._known[0] != mark:
-            model = build_model(self.spec, encoding, self.directory)
-            self._known = (mark, *learn(self.spec, model, self.data(encoding)))
+            data = self.data(encoding)
+            outcomes = None if data is None else np.asarray(data.outcomes, np.float64)
+            model = build_model(self.spec, encoding, self.directory, outcomes)
+            self._known = (mark, *learn(self.spec, model, data))
         return self._known[1:]
 
     # What to do.

@@ -83,6 +83,15 @@ class Encoding:
         grown = {name: spec.context[name].grow(fitted, known[name]) for name, fitted in self.fitted.items()}
         return Encoding(grown, self.facts).knowing(spec, cells)
 
+    def center(self, spec: CampaignSpec) -> np.ndarray:
+        """The numbers of an average unit, (C,)."""
+        return np.concatenate(
+            [
+                np.append(column.typical(self.fitted.get(name)), np.zeros(len(self.facts.get(name, ()))))
+                for name, column in spec.context.items()
+            ]
+        )
+
 
 def fit_encoding(spec: CampaignSpec, tables: Sequence[Table]) -> Encoding:
     """The encoding of the first tables a campaign sees. Bad cells are left out here: `encode_contexts` tells them."""

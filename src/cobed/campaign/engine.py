@@ -28,6 +28,7 @@ from cobed.errors import CampaignError, ProblemError, SpecError
 from cobed.inference import Conjugate, infer
 from cobed.inference.base import Posterior
 from cobed.models.base import AbstractModel
+from cobed.models.effects import EffectFeatures, EffectModel
 from cobed.models.glm import LinearFeatures, linear_model
 from cobed.models.net import NetReward
 from cobed.models.numpyro import from_numpyro
@@ -43,13 +44,20 @@ DESIGN_DRAWS, POLICY_DRAWS = 16_384, 512
 MAX_CANDIDATES = 1_000
 # Small batches are designed from several starts, because one unit on a poor action matters. Large ones from one.
 MANY_UNITS = 100
-# Prior deviations where the spec has none: in log-odds or logarithms, or as shares of `outcome.spread`.
+# Prior deviations where the spec has some and not these: in log-odds or logarithms, or as shares of `outcome.spread`.
+# From so many outcomes on, these say where they lie and how far apart, and not the spec.
+ENOUGH_TO_SCALE = 10
 DEFAULT_DEVIATIONS = {"baseline": 1.0, "context": 0.5, "action": 0.5, "interaction": 0.25}
 
 
-def build_model(spec: CampaignSpec, encoding: Encoding, directory: Path | None = None) -> AbstractModel:
-    """The model of the spec for contexts encoded this way. `directory` is where a program's module is looked for first."""
-    return _in_money(spec, _outcome_model(spec, encoding, directory))
+def build_model(
+    spec: CampaignSpec, encoding: Encoding, directory: Path | None = None, outcomes: np.ndarray | None = None
+) -> AbstractModel:
+    """The model of the spec for contexts encoded this way. `directory` is where a program's module is looked for first.
+
+    Where deviations are learned, the outcomes so far say where these lie and how far apart.
+    """
+    return _in_money(spec, _outcome_model(spec, encoding, directory, outcomes))
 
 
 def _in_money(spec: CampaignSpec, model: AbstractModel) -> AbstractModel:
@@ -59,13 +67,17 @@ def _in_money(spec: CampaignSpec, model: AbstractModel) -> AbstractModel:
     return NetReward(model, spec.value.outcome, *spec.value.amounts(model.action_space.entry_names))
 
 
-def _outcome_model(spec: CampaignSpec, encoding: Encoding, directory: Path | None) -> AbstractModel:
+def _outcome_model(
+    spec: CampaignSpec, encoding: Encoding, directory: Path | None, outcomes: np.ndarray | None
+) -> AbstractModel:
     context_dim = len(encoding.names(spec))
     if spec.model.program is not None:
         program = _import_program(spec.model.program, directory)
         return from_numpyro(program, spec.action.space).for_contexts(context_dim)
     if spec.model.family == "gp":
         return build_process(spec, encoding, spec.action.space)
+    if not spec.prior.model_fields_set:
+        return _learned_model(spec, encoding, outcomes)
     features = LinearFeatures(spec.action.space, context_dim)
     outcome, law = spec.outcome, spec.outcome.law
     scale, slope = outcome.spread or 1.0, law.slope(outcome.center)
@@ -76,6 +88,19 @@ def _outcome_model(spec: CampaignSpec, encoding: Encoding, directory: Path | Non
     }
     mean = features.by_kind(law.link(outcome.center), 0, 0, 0)
     return linear_model(features, mean, features.by_kind(**given), law, scale)
+
+
+def _learned_model(spec: CampaignSpec, encoding: Encoding, outcomes: np.ndarray | None) -> EffectModel:
+    """A linear predictor, with curves where the family has them, whose deviations are learned."""
+    law, center, spread = spec.outcome.law, spec.outcome.center, spec.outcome.spread
+    if outcomes is not None and len(outcomes) >= ENOUGH_TO_SCALE and np.ptp(outcomes) > 0:
+        center, spread = law.typical_of(outcomes), float(np.std(outcomes))
+    labels = encoding.labels(spec)
+    frequencies = {} if spec.model.family == "auto" else {"num_frequencies": 0}
+    columns = {name: len(entries) for name, entries in labels.items()}
+    features = EffectFeatures(spec.action.space, columns, encoding.center(spec), **frequencies)
+    unit, log_scale = law.unit(center, spread), law.log_scale(center, spread)
+    return EffectModel(features, law, features.prior(law.link(center), unit, log_scale))
 
 
 def _import_program(text: str, directory: Path | None) -> Any:
@@ -161,7 +186,7 @@ def design_batch(
     """Allowed actions for the units of a batch that tell most about the best rewards at the targets, given what is known."""
     # Before any outcome the model's own prior has endless draws, and a process holds the outcomes itself.
     own = posterior.method == "prior" or model.process() is not None
-    problem = batch.problem(model if own else model.given(posterior))
+    problem = batch.problem((model if own else model.given(posterior)).matched())
     if spec.design.designer != DEFAULTS["designer"]:
         return DESIGNERS.named(spec.design.designer)(problem, seed=seed)
     budget = find_budget(budget or spec.design.budget)

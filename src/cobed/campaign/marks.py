@@ -33,6 +33,8 @@ def round_marks(spec: CampaignSpec, tables: str) -> list[str]:
 
 def _of_earlier_versions(spec: CampaignSpec) -> Iterator[str]:
     whole, stated = spec.model_dump(), spec.model_dump(exclude_defaults=True)
+    if "family" not in stated.get("model", {}):
+        whole["model"]["family"] = "linear"  # which was the default
     columns = {name: {"type": None, "levels": None} | column for name, column in whole.pop("context").items()}
     for version in VERSIONS:
         # A spec that says more than a version knew has no mark of it.

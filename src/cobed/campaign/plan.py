@@ -129,12 +129,22 @@ def start_from(spec: CampaignSpec, campaign: Campaign | None, tables: list[Table
     if campaign is not None and stored is not None:
         encoding = grow_encoding(spec, stored, tables)
         model, posterior = campaign.posterior(encoding)
+        if model.unknown_scales() is not None:
+            return _from_belief(spec, encoding, model.given(posterior))
         # A Gaussian process holds the outcomes itself.
         data = campaign.data(encoding) if model.process() is None else None
         return Known(spec, encoding, model, posterior, data)
     encoding = fit_encoding(spec, tables)
     model = build_model(spec, encoding, directory)
+    if model.unknown_scales() is not None:
+        return _from_belief(spec, encoding, model)
     return Known(spec, encoding, model, posterior_of(model, None, spec.seed), None)
+
+
+def _from_belief(spec: CampaignSpec, encoding: Encoding, model: AbstractModel) -> Known:
+    """The Gaussian that stands for what is known, before the next experiment: it holds the outcomes so far."""
+    matched = model.matched()
+    return Known(spec, encoding, matched, posterior_of(matched, None, spec.seed), None)
 
 
 @dataclasses.dataclass(frozen=True)

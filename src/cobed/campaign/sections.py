@@ -99,14 +99,14 @@ class OutcomeSpec(SectionModel):
     )
     typical: Finite | None = Field(
         None,
-        description="What you expect of an average unit. By default "
+        description="What you expect of an average unit, before any outcome. Outcomes say it from ten on. By default "
         + ", ".join(f"{law.default_typical:g} ({law.name})" for law in laws() if law.default_typical is not None)
-        + "; needed for others.",
+        + ", 0 (others).",
     )
     spread: Positive | None = Field(
         None,
-        description="Standard deviation of outcomes between units that get the same action. For "
-        + " and ".join(law.name for law in laws() if law.has_scale)
+        description="Standard deviation of outcomes between units that get the same action, before any outcome. For "
+        + ", ".join(law.name for law in laws() if law.has_scale)
         + " outcomes only.",
         examples=["1.0"],
     )
@@ -122,12 +122,10 @@ class OutcomeSpec(SectionModel):
     @model_validator(mode="after")
     def _in_range(self):
         law = self.law
-        if law.has_scale and (self.typical is None or self.spread is None):
-            raise ValueError(
-                f"{law.name} outcomes need typical (what an average unit gives) and spread (its deviation)"
-            )
         if not law.has_scale and self.spread is not None:
-            raise ValueError(f"spread belongs to normal outcomes; that of {law.name} ones follows from their mean")
+            raise ValueError(
+                f"spread belongs to laws that have one; that of {law.name} outcomes follows from their mean"
+            )
         problem = law.problem_of_typical(self.center)
         if problem is not None:
             raise ValueError(problem)
@@ -143,9 +141,10 @@ class OutcomeSpec(SectionModel):
 
 
 class PriorSpec(SectionModel):
-    """[prior]: how far coefficients may be from zero, as one standard deviation in units of the outcome.
+    """[prior]: fixed by hand, how far coefficients may be from zero, as one standard deviation in units of the outcome.
 
-    For binary outcomes and counts these are changes around `outcome.typical`.
+    Without this section these deviations, and the noise, are learned from the outcomes. For binary outcomes and counts
+    these are changes around `outcome.typical`.
     """
 
     baseline: Positive | None = Field(None, description="Of the average outcome around typical.", examples=["1.0"])
@@ -163,9 +162,10 @@ class PriorSpec(SectionModel):
 class ModelSpec(SectionModel):
     """[model]: how outcomes depend on context and action."""
 
-    family: Literal["linear", "gp"] = Field(
-        "linear",
-        description="linear: context, action and their products, through the link of the likelihood. gp: a Gaussian "
+    family: Literal["auto", "linear", "gp"] = Field(
+        "auto",
+        description="linear: context, action and their products, through the link of the likelihood. auto: the same, and "
+        "with curves in the contexts, in the shares that predict outcomes best which they have not seen. gp: a Gaussian "
         "process, any smooth function of both; normal outcomes only.",
     )
     program: str | None = Field(

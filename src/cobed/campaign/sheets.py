@@ -46,7 +46,12 @@ def read_file(path: Path, content: bytes, name: str, sheet: str | None) -> tuple
 
         return read_excel(content, name, sheet)
     if suffix in PARQUET:
-        frame = with_index(pd.read_parquet(io.BytesIO(content)))
+        try:
+            frame = with_index(pd.read_parquet(io.BytesIO(content)))
+        except Exception as error:  # of damaged files: whatever the damage leads pyarrow and pandas to
+            raise TableError(
+                f"{name} cannot be read as Parquet: {type(error).__name__}: {str(error).strip()}. Write it again."
+            ) from error
         return frame, np.arange(1, len(frame) + 1), []
     return *_read_csv(content, COMPRESSIONS.get(suffix), name), []
 

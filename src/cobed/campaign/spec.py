@@ -102,7 +102,13 @@ class CampaignSpec(SectionModel):
 
     def _check_family(self) -> None:
         model = self.model
-        if model.program is not None or model.family == "linear":
+        outcome, by_hand = self.outcome, model.family == "gp" or bool(self.prior.model_fields_set)
+        if model.program is None and by_hand and outcome.law.has_scale and None in (outcome.typical, outcome.spread):
+            raise ValueError(
+                f"{outcome.law.name} outcomes need typical (what an average unit gives) and spread (its deviation) where "
+                'family = "gp" or [prior] is given; without these, they are learned'
+            )
+        if model.program is not None or model.family != "gp":
             stated = model.model_dump(exclude_defaults=True)
             given = [name for name in ("kernel", "lengths", "deviation", "fit") if name in stated]
             if given:

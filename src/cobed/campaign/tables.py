@@ -225,18 +225,19 @@ def _from_frame(frame: pd.DataFrame, name: str) -> Table:
     if frame.columns.nlevels > 1:
         raise TableError(f"{name} has headings of {frame.columns.nlevels} levels. Give each column one name.")
     rows, original = np.asarray(frame.index), frame
-    # An index with names is columns like the others; one without is what the rows are called.
-    frame = with_index(frame) if any(level is not None for level in frame.index.names) else frame
-    return _checked(Table(frame, name, rows, _hash(frame, name), original=original))
-
-
-def _hash(frame: pd.DataFrame, name: str) -> str:
     try:
-        hashes = np.asarray(pd.util.hash_pandas_object(frame.astype(str), index=False))  # pyright: ignore[reportAttributeAccessIssue]
+        # An index with names is columns like the others; one without is what the rows are called.
+        frame = with_index(frame) if any(level is not None for level in frame.index.names) else frame
+        digest = _hash(frame)
     except UnicodeEncodeError as error:
         raise TableError(
             f"{name}: a cell holds a character that is no valid text ({error.reason}). Correct the cell."
         ) from error
+    return _checked(Table(frame, name, rows, digest, original=original))
+
+
+def _hash(frame: pd.DataFrame) -> str:
+    hashes = np.asarray(pd.util.hash_pandas_object(frame.astype(str), index=False))  # pyright: ignore[reportAttributeAccessIssue]
     return hashlib.sha256(hashes.tobytes() + repr([str(column) for column in frame.columns]).encode()).hexdigest()
 
 

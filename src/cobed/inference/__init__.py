@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import numpy as np
 from scipy.stats import norm
 
@@ -13,6 +14,7 @@ from cobed.inference.gaussian_process import GaussianProcessPosterior
 from cobed.inference.importance import Importance
 from cobed.inference.laplace import Laplace
 from cobed.inference.nuts import NUTS
+from cobed.inference.scales import Scales
 from cobed.inference.second_route import ROWS, check_densities, gaussian_witnesses
 from cobed.inference.smc import TemperedSMC
 from cobed.inference.spike_slab import SpikeAndSlab
@@ -21,7 +23,7 @@ from cobed.models.base import AbstractModel
 
 # The order in which `auto` walks: exact, Gibbs, around the mode, from the prior, tempered, chains.
 for _sampler in (
-    Conjugate(), GaussianProcessPosterior(), SpikeAndSlab(), Laplace(), Importance(), TemperedSMC(), NUTS(),
+    Conjugate(), GaussianProcessPosterior(), Scales(), SpikeAndSlab(), Laplace(), Importance(), TemperedSMC(), NUTS(),
 ):  # fmt: skip
     register(_sampler)
 
@@ -35,6 +37,7 @@ __all__ = [
     "Importance",
     "Laplace",
     "Posterior",
+    "Scales",
     "SpikeAndSlab",
     "TemperedSMC",
     "choose_sampler",
@@ -76,15 +79,22 @@ def _doubts(model: AbstractModel, data: Data, posterior: Posterior) -> tuple[str
         doubts.append(
             f"All {data.num_rows} outcomes are equal ({outcomes[0]:g}). If that is not what happened, check the column."
         )
-    if (noise_std := model.gaussian_noise()) is not None:
-        # y - E_post f is Normal(0, noise^2 + Var_post f) when the model is right.
-        expected = np.asarray(posterior.mean_outcomes(model, data.contexts, data.actions), np.float64)
-        weights = np.asarray(posterior.weights, np.float64)
+    form, middle = model.linear_form(), jax.tree.map(lambda leaf: leaf.mean(axis=0), posterior.params)
+    noise_std = model.noise_in(middle)
+    if form is None and noise_std is None:
+        return tuple(doubts)
+    expected = np.asarray(posterior.mean_outcomes(model, data.contexts, data.actions), np.float64)
+    weights = np.asarray(posterior.weights, np.float64)
+    if form is not None and (misfit := form.law.misfit(outcomes, weights @ expected)) is not None:
+        doubts.append(misfit)
+    if noise_std is not None and model.gaussian_noise() is not None:
         # Decisions are made by expected outcomes computed like these.
         rows = np.unique(np.linspace(0, data.num_rows - 1, ROWS).astype(int))
         some = Data(data.contexts[rows], data.actions[rows], data.outcomes[rows])
         seen = gaussian_witnesses(posterior.params, outcomes[rows] - expected[:, rows], noise_std)
         check_densities(posterior.method, model, some, seen)
+    if noise_std is not None:
+        # y - E_post f is Normal(0, noise^2 + Var_post f) when the model is right.
         means = weights @ expected
         spread = np.sqrt(noise_std**2 + weights @ (expected - means) ** 2)
         distances = np.abs(outcomes - means) / spread

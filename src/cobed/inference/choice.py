@@ -51,7 +51,7 @@ def escalate(key: Key[Array, ""], model: AbstractModel, data: Data) -> Posterior
             posterior = sampler.posterior(own, model, data)
             if sampler.exact or not posterior.warnings:
                 return dataclasses.replace(
-                    posterior, reason=" ".join([f"{sampler.name}: {sampler.reason}", *reasons])
+                    posterior, reason=" ".join([f"{sampler.name}: {posterior.reason or sampler.reason}", *reasons])
                 )  # fmt: skip
             reasons.append(f"{sampler.name} was not good enough: {posterior.warnings[0]}")
             tried.append((sampler, posterior))

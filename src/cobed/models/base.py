@@ -6,7 +6,7 @@ and None elsewhere: the engine asks by calling, never by the type.
 
 import abc
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,37 +15,14 @@ import jax.random as jr
 import numpy as np
 
 from cobed.beliefs.base import AbstractBelief, Known, Moments, sampled_moments
+from cobed.beliefs.scaled import Scaled
 from cobed.compilation import check_compiler
 from cobed.errors import ModelError
-from cobed.outcomes import AbstractLaw
+from cobed.models.forms import LinearForm, Terms
 from cobed.spaces import AbstractSpace
 from cobed.types import Array, Float, Key, Params
 
 LogLikelihood = Callable[[Params, Array, Array, Array], Float[Array, ""]]
-
-
-class LinearForm(NamedTuple):
-    """Outcomes of a law, with its `scale`, around a predictor eta = features(c, a) . psi; psi is one vector."""
-
-    features: Callable[[Float[Array, " C"], Float[Array, " A"]], Float[Array, " P"]]
-    law: AbstractLaw
-    scale: float | Float[Array, ""]
-
-
-class Terms(NamedTuple):
-    """What one unit of the outcome is worth; the share of that which an action costs, and the amount it costs beside."""
-
-    worth: Float[Array, "..."] | float = 1.0
-    share: Float[Array, "..."] | float = 0.0
-    cost: Float[Array, "..."] | float = 0.0
-
-    def net(self, outcome: Any) -> Any:
-        """The reward of an action with this expected outcome."""
-        return self.worth * (1 - self.share) * outcome - self.cost
-
-    def spent(self, outcome: Any) -> Any:
-        """What the action is expected to cost."""
-        return self.worth * self.share * outcome + self.cost
 
 
 class AbstractModel(eqx.Module):
@@ -113,6 +90,14 @@ class AbstractModel(eqx.Module):
         Nothing is estimated where the posterior is exact.
         """
         return Given(self, known.as_belief())
+
+    def unknown_scales(self) -> Scaled | None:
+        """The belief about a linear predictor whose deviations, and the scale of whose law, are to be learned."""
+        return None
+
+    def matched(self) -> "AbstractModel":
+        """The model with a Gaussian belief in the place of one whose deviations are unknown: for designs and plans."""
+        return self
 
     # The reward.
 
@@ -199,6 +184,10 @@ class AbstractModel(eqx.Module):
         """The standard deviation of outcomes, where they are normal around the expected one with the same everywhere."""
         return None
 
+    def noise_in(self, params: Params) -> float | None:
+        """The same in one world, where it is learned with the rest of psi."""
+        return self.gaussian_noise()
+
 
 class AbstractLikelihoodModel(AbstractModel):
     """A model whose likelihood can be evaluated."""
@@ -249,6 +238,9 @@ class AbstractBeliefModel(AbstractModel):
 
     def sparse_prior(self):
         return self.belief.sparse()
+
+    def unknown_scales(self):
+        return self.belief.scaled()
 
     def psi_moments(self, key):
         return self.belief.moments(key)

@@ -34,10 +34,10 @@ class LinearFeatures(eqx.Module):
             )
 
     def __call__(self, context: Float[Array, " C"], action: Float[Array, " A"]) -> Float[Array, " P"]:
-        own, moved = self._action_terms(action)
+        own, moved = self.action_terms(action)
         return jnp.concatenate([jnp.ones(1), context, own, jnp.outer(moved, context).ravel()])
 
-    def _action_terms(self, action: Float[Array, " A"]) -> tuple[Float[Array, " K"], Float[Array, " M"]]:
+    def action_terms(self, action: Float[Array, " A"]) -> tuple[Float[Array, " K"], Float[Array, " M"]]:
         """The terms of the action alone, and those of them that meet the context."""
         bounds = self.action_space.bounds()
         if bounds is None:

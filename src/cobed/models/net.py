@@ -67,6 +67,9 @@ class NetReward(AbstractModel):
     def given(self, known):
         return eqx.tree_at(lambda net: net.model, self, self.model.given(known))
 
+    def matched(self):
+        return eqx.tree_at(lambda net: net.model, self, self.model.matched())
+
     # With costs another action is best, and rewards scatter otherwise than outcomes do.
 
     def best_action(self, params, context):
@@ -94,6 +97,9 @@ class NetReward(AbstractModel):
 
     def prior_bounds(self):
         return self.model.prior_bounds()
+
+    def unknown_scales(self):
+        return self.model.unknown_scales()
 
     def psi_moments(self, key):
         return self.model.psi_moments(key)
@@ -136,3 +142,6 @@ class NetReward(AbstractModel):
 
     def gaussian_noise(self):
         return self.model.gaussian_noise()
+
+    def noise_in(self, params):
+        return self.model.noise_in(params)

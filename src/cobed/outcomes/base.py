@@ -9,16 +9,21 @@ hashable, and static in compiled code.
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from cobed.errors import ModelError
+from cobed.lazy import jnp
 from cobed.registry import Registry
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from cobed.types import Array, Float, Key
+
+# The largest deviation of outcomes on the scale of a predictor that has a link: log-odds, or logarithms.
+MAX_UNIT = 2.5
 
 _LAWS: Registry[AbstractLaw] = Registry("outcome law", "cobed.outcomes", ModelError)
 
@@ -76,6 +81,18 @@ class AbstractLaw(abc.ABC):
     ) -> Float[Array, ...]:
         """Fisher information of one outcome about eta, where eta ~ N(mean, variance)."""
 
+    # What is believed before any outcome.
+
+    def unit(self, center: float, spread: float | None) -> float:
+        """A deviation of outcomes on the scale of the predictor, where an average unit gives `center`; on the host."""
+        variance = float(self.variance(jnp.asarray(self.link(center)), math.exp(self.log_scale(center, spread)[0])))
+        # Rare outcomes say little of the predictor; effects on it are no larger for that.
+        return min(math.sqrt(variance) / abs(self.slope(center)), MAX_UNIT)
+
+    def log_scale(self, center: float, spread: float | None) -> tuple[float, float]:
+        """Mean and deviation of the logarithm of `scale`, where outcomes have the mean `center` and this deviation."""
+        return 0.0, 0.0
+
     # Tables and people.
 
     def refuses(self, values: np.ndarray) -> np.ndarray:
@@ -85,6 +102,10 @@ class AbstractLaw(abc.ABC):
     @abc.abstractmethod
     def suits(self, values: np.ndarray) -> bool:
         """Whether a column of these finite numbers (N,) looks like such outcomes."""
+
+    def misfit(self, outcomes: np.ndarray, expected: np.ndarray) -> str | None:
+        """What shows that outcomes (N,) with these expected values (N,) are of another law: a sentence; None where nothing does."""
+        return None
 
     def typical_of(self, values: np.ndarray) -> float:
         """What an average unit gives, from outcomes (N,): strictly within what `problem_of_typical` allows."""
@@ -96,13 +117,13 @@ class AbstractLaw(abc.ABC):
 
 
 def register(law: AbstractLaw) -> AbstractLaw:
-    """Make a law known by its name. `cobed init` tries later ones later when it looks for one that suits a column."""
+    """Make a law known by its name. `cobed init` tries later ones earlier when it looks for one that suits a column."""
     return _LAWS.add(law.name, law)
 
 
 def laws() -> tuple[AbstractLaw, ...]:
-    """All registered laws, in the order in which a column is tried: amounts last, because every number is one."""
-    return tuple(sorted(_LAWS, key=lambda law: law.gaussian))
+    """All registered laws, in the order in which a column is tried: special ones come later and are asked earlier."""
+    return tuple(_LAWS)[::-1]
 
 
 def law_named(name: str) -> AbstractLaw:

@@ -7,6 +7,9 @@ import math
 from cobed.lazy import jnp, jr
 from cobed.outcomes.base import AbstractLaw
 
+# Such a share of amounts that are exactly zero is not of a normal law.
+MANY_ZEROS = 0.2
+
 
 class Normal(AbstractLaw):
     name = "normal"
@@ -40,5 +43,23 @@ class Normal(AbstractLaw):
     def information(self, mean, variance, scale):
         return jnp.broadcast_to(1 / jnp.asarray(scale) ** 2, jnp.shape(mean))
 
-    def suits(self, values):
+    def unit(self, center, spread):
+        return spread or 1.0
+
+    def log_scale(self, center, spread):
+        # Contexts and actions explain some of the spread.
+        return math.log(0.8 * (spread or 1.0)), 0.5
+
+    def misfit(self, outcomes, expected):
+        zeros = (outcomes == 0).mean()
+        if zeros >= MANY_ZEROS and (outcomes >= 0).all():
+            below = (expected < 0).mean()
+            return (
+                f"{zeros:.0%} of the outcomes are exactly 0"
+                + (f", and {below:.0%} of the units are expected to give less than 0" if below > 0 else "")
+                + '. A normal law does not fit such amounts: use likelihood = "tweedie".'
+            )
+        return None
+
+    def suits(self, values) -> bool:
         return True

@@ -9,6 +9,8 @@ from cobed.outcomes.log_link import MAX_LOG_MEAN, AbstractLogLaw
 
 # Above this a column of whole numbers is more likely one of amounts.
 MAX_TYPICAL_COUNT = 50
+# Counts with so many times the variance of Poisson ones are told.
+TOO_VARIED = 2.0
 
 
 class Poisson(AbstractLogLaw):
@@ -40,6 +42,16 @@ class Poisson(AbstractLogLaw):
 
     def suits(self, values):
         return not self.refuses(values).any() and bool(values.max() <= MAX_TYPICAL_COUNT)
+
+    def misfit(self, outcomes, expected):
+        ratio = float(np.mean((outcomes - expected) ** 2 / np.maximum(expected, 1e-6)))
+        # Of 50 outcomes and more, chance alone gives twice the variance less than once in a million.
+        if len(outcomes) >= 50 and ratio > TOO_VARIED:
+            return (
+                f"The counts vary {ratio:.1f} times as much as Poisson counts of these means would. "
+                'Use likelihood = "negative_binomial"; intervals are too narrow otherwise.'
+            )
+        return None
 
     def typical_of(self, values):
         return float(max(values.mean(), 0.01))

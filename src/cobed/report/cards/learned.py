@@ -12,6 +12,7 @@ from cobed.campaign.engine import candidate_actions
 from cobed.campaign.spec import CampaignSpec
 from cobed.decide import mean_rewards
 from cobed.models.base import AbstractModel
+from cobed.models.effects import EffectFeatures
 from cobed.models.glm import LinearFeatures
 from cobed.report.cards.base import Card
 from cobed.report.figures import COLOURS
@@ -88,15 +89,17 @@ def coefficient_table(campaign: Campaign, model: AbstractModel, draws: Params) -
     form = model.linear_form()
     features = None if form is None else form.features
     encoding = campaign.encoding()
-    if not isinstance(features, LinearFeatures) or encoding is None:
+    if not isinstance(features, LinearFeatures | EffectFeatures) or encoding is None:
         return None
     action = campaign.spec.action
     actions = [f"{action.column}={option}" for option in action.options or ()] or action.columns
-    values = np.asarray(draws)
+    names = np.array(features.names(encoding.names(campaign.spec), actions))
+    # Single numbers of a curve mean nothing to people.
+    values, names = np.asarray(draws)[:, names != ""], names[names != ""]
     low, middle, high = np.quantile(values, TAILS, axis=0)
     table = pd.DataFrame(
         {
-            "coefficient": features.names(encoding.names(campaign.spec), actions),
+            "coefficient": names,
             "middle": [f"{value:.3g}" for value in middle],
             "low": [f"{value:.3g}" for value in low],
             "high": [f"{value:.3g}" for value in high],
