@@ -161,15 +161,14 @@ def cobed_values(replay: Replay) -> np.ndarray:
     """Expected rewards (T, K) by cobed's default."""
     import jax.random as jr
 
-    from cobed.campaign.engine import POLICY_DRAWS, build_model, learn, policy_optimum
+    from cobed.campaign.engine import POLICY_DRAWS, learn_from, policy_optimum
     from cobed.data import Data
     from cobed.decide import decide
 
     space = replay.spec.action.space
     actions = np.eye(space.dim, dtype=np.float32)[np.array(replay.order)[replay.actions]]
-    model = build_model(replay.spec, replay.encoding, None, replay.outcomes)
     data = Data(replay.contexts, actions, replay.outcomes.astype(np.float32))
-    model, posterior = learn(replay.spec, model, data)
+    model, posterior = learn_from(replay.spec, replay.encoding, None, data)
     draws = posterior.equal_draws(POLICY_DRAWS, jr.key(0))
     found = decide(model, policy_optimum(space), draws, replay.targets)
     assert found.values is not None

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from cobed.inference import Importance as Importance
     from cobed.inference import Laplace as Laplace
     from cobed.inference import Posterior as Posterior
+    from cobed.inference import Scales as Scales
     from cobed.inference import SpikeAndSlab as SpikeAndSlab
     from cobed.inference import TemperedSMC as TemperedSMC
     from cobed.inference import infer as infer
@@ -88,7 +89,7 @@ _HOMES = {
     "designers.sparse": "EntrywiseUCB",
     "errors": "CobedError",
     "experiment": "run_experiment",
-    "inference": "NUTS Conjugate GaussianProcessPosterior Importance Laplace Posterior SpikeAndSlab TemperedSMC infer",
+    "inference": "NUTS Conjugate GaussianProcessPosterior Importance Laplace Posterior Scales SpikeAndSlab TemperedSMC infer",
     "inference.calibration": "Calibration calibrate",
     "information": "Estimate max_value_information parameter_information",
     "metrics": "Score Scores evaluate paired_difference",

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from cobed.campaign import records as kept
@@ -235,14 +234,11 @@ class Campaign:
         return self._posterior(encoding)
 
     def _posterior(self, encoding: Encoding) -> "tuple[AbstractModel, Posterior]":
-        from cobed.campaign.engine import build_model, learn
+        from cobed.campaign.engine import learn_from
 
         mark = (self.store.read(kept.outcomes_mark), encoding.to_json())
         if self._known is None or self._known[0] != mark:
-            data = self.data(encoding)
-            outcomes = None if data is None else np.asarray(data.outcomes, np.float64)
-            model = build_model(self.spec, encoding, self.directory, outcomes)
-            self._known = (mark, *learn(self.spec, model, data))
+            self._known = (mark, *learn_from(self.spec, encoding, self.directory, self.data(encoding)))
         return self._known[1:]
 
     # What to do.

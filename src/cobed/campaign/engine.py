@@ -132,6 +132,14 @@ def _say_once(module: str) -> None:
         print(f"cobed: running the code of {found.origin}, which model.program of the spec names.", file=sys.stderr)
 
 
+def learn_from(
+    spec: CampaignSpec, encoding: Encoding, directory: Path | None, data: Data | None
+) -> tuple[AbstractModel, Posterior]:
+    """The model of the spec, and what is known about its psi after these outcomes."""
+    outcomes = None if data is None else np.asarray(data.outcomes, np.float64)
+    return learn(spec, build_model(spec, encoding, directory, outcomes), data)
+
+
 def learn(spec: CampaignSpec, model: AbstractModel, data: Data | None) -> tuple[AbstractModel, Posterior]:
     """The model and what is known about its psi. A Gaussian process holds the outcomes itself."""
     if (process := model.process()) is not None and data is not None:
