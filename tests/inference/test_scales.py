@@ -152,6 +152,18 @@ def test_numbers_to_choose_and_outcomes_that_are_all_alike():
     assert np.isfinite(np.asarray(alike.params)).all()
 
 
+def test_many_rows_are_learned_from_by_one_setting_at_the_top():
+    model = effect_model(BERNOULLI)
+    few, many = (table(size, lambda c, b: 0.5 + 0.8 * c[:, 0] * b, BERNOULLI) for size in (60, 120_000))
+    assert cobed.infer(model, few, seed=0).diagnostics["ess"] > 2
+    posterior = cobed.infer(model, many, seed=0)
+    assert posterior.diagnostics["ess"] == 1
+    # The predictor at context 1 under option b is 0.5 + 0.8; 5 standard errors, false alarm below 1 in a million.
+    eta = np.asarray(posterior.params) @ np.asarray(model.features(jnp.ones(1), jnp.array([0.0, 1.0])))
+    assert abs(eta.mean() - 1.3) < 5 * eta.std()
+    assert eta.std() < 0.05
+
+
 def test_a_model_without_unknown_deviations_is_refused():
     model = cobed.models.LinearGaussian(lambda c, a: a, np.zeros(2), np.ones(2), OPTIONS, 1, 1.0)
     with pytest.raises(ModelError, match="deviations of LinearGaussian are not to be learned"):

@@ -27,6 +27,8 @@ from cobed.outcomes import AbstractLaw
 MAX_STEPS, MAX_NEWTON = 20, 40
 # Fisher scoring ends where a step promises less, in nats.
 ENOUGH = 0.02
+# Rows that are enough to find the deviations by, and how many rows are gone through for all settings together.
+MANY_ROWS, ROWS_AND_SETTINGS = 5_000, 100_000
 # Nodes of the quadrature over a predictor when a row is predicted without its outcome.
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(12)
 
@@ -63,13 +65,29 @@ class Fit:
         self.scale_deviation = self.belief.scale_deviation if self.law.has_scale else 0.0
         self.num_unknown = self.directions.shape[1] + (self.scale_deviation > 0)
         self.start = np.zeros(len(coefficients))
+        # Normal outcomes inform alike, so that products of the rows are taken once.
+        self.gram = self.rows.T @ self.rows if self.law.gaussian else None
 
     def components(self, num_settings: int, seed: int) -> list[Component]:
-        """Settings around the top of their posterior density, and what is known of psi under each."""
-        top, curvature = self.climb()
+        """Settings around the top of their posterior density, and what is known of psi under each.
+
+        Many rows determine the deviations well: the top is searched for with some of them, and fewer settings are enough.
+        """
+        num_rows = len(self.outcomes)
+        some = (
+            self if num_rows <= MANY_ROWS else self.part(np.random.default_rng(seed).permutation(num_rows)[:MANY_ROWS])
+        )
+        num_settings = int(np.clip(ROWS_AND_SETTINGS // num_rows, 1, num_settings))
+        top, curvature = some.climb()
         root = np.linalg.cholesky(np.linalg.inv(curvature))
-        points = norm.ppf(np.clip(qmc.Sobol(self.num_unknown, rng=seed).random(num_settings), 1e-6, 1 - 1e-6))
+        uniform = qmc.Sobol(self.num_unknown, rng=seed).random(num_settings)
+        # One setting is the top itself.
+        points = norm.ppf(np.clip(uniform, 1e-6, 1 - 1e-6)) if num_settings > 1 else np.zeros_like(uniform)
         return [self.component(top + root @ point, point) for point in points]
+
+    def part(self, places: np.ndarray) -> "Fit":
+        """The same for some of the rows."""
+        return dataclasses.replace(self, phi=self.phi[places], outcomes=self.outcomes[places])
 
     def climb(self) -> tuple[np.ndarray, np.ndarray]:
         """The setting of the largest posterior density, and the expected curvature there."""
@@ -129,7 +147,7 @@ class Fit:
         z = self.start / deviations
         law = self.law_at(z, scaled, log_scale)
         value = law.density.sum() - 0.5 * z @ z
-        factor = _factor(scaled, law.information)
+        factor = self.factor(scaled, deviations, law)
         for _ in range(MAX_NEWTON):
             step = cho_solve((factor, True), scaled.T @ law.slope - z, check_finite=False)
             for length in 0.5 ** np.arange(12):
@@ -142,12 +160,26 @@ class Fit:
             z, gain, value = z + length * step, new_value - value, new_value
             # Normal outcomes inform alike whatever the predictor: their first step is the last.
             same, law = np.array_equal(new.information, law.information), new
-            factor = factor if same else _factor(scaled, law.information)
+            factor = factor if same else self.factor(scaled, deviations, law)
             if same or (gain < 1e-6 * (1 + abs(value)) and length == 1):
                 break
         if not np.isfinite(value):
             raise ModelError("The outcomes have no positive density under any coefficients. Check their column.")
         return Mode(z, scaled, factor, law, float(value - np.log(np.diagonal(factor)).sum()))
+
+    def factor(self, scaled: np.ndarray, deviations: np.ndarray, law: "LawAt") -> np.ndarray:
+        """The lower Cholesky factor of H."""
+        if self.gram is not None:
+            matrix = law.information[0] * deviations[:, None] * self.gram * deviations
+        else:
+            matrix = (scaled * law.information[:, None]).T @ scaled
+        matrix[np.diag_indices_from(matrix)] += 1
+        try:
+            return np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError as error:
+            raise ModelError(
+                "The contexts are too large or too small for the engine. Scale the columns of the table."
+            ) from error
 
     def law_at(self, z: np.ndarray, scaled: np.ndarray, log_scale: float) -> "LawAt":
         outcomes, eta = (jnp.asarray(array, jnp.float32) for array in (self.outcomes, self.offset + scaled @ z))
@@ -200,18 +232,6 @@ class Mode(NamedTuple):
     factor: np.ndarray
     law: LawAt
     value: float
-
-
-def _factor(scaled: np.ndarray, information: np.ndarray) -> np.ndarray:
-    """The lower Cholesky factor of I + A^T W A."""
-    matrix = (scaled * information[:, None]).T @ scaled
-    matrix[np.diag_indices_from(matrix)] += 1
-    try:
-        return np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError as error:
-        raise ModelError(
-            "The contexts are too large or too small for the engine. Scale the columns of the table."
-        ) from error
 
 
 def _inverse(factor: np.ndarray) -> np.ndarray:
