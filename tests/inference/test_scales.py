@@ -136,6 +136,9 @@ def test_a_design_uses_the_gaussian_of_the_same_moments():
     for ours, theirs in zip(matched.prior_moments(), known.belief.moments(jr.key(0)), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
     assert matched.gaussian_noise() == pytest.approx(0.5, rel=0.5)
+    curved = effect_model(num_frequencies=8).matched()
+    assert curved.features.is_curve().sum() == 0
+    np.testing.assert_allclose(curved.prior_moments()[1], model.matched().prior_moments()[1])
     assert model.matched().prior_moments() is not None
 
 

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.stats import norm, qmc
 
-from cobed.beliefs import AbstractBelief, Scaled
+from cobed.beliefs import AbstractBelief, Gaussian, Scaled
 from cobed.models.base import AbstractBeliefModel, AbstractLikelihoodModel, LinearForm
 from cobed.models.glm import LinearFeatures
 from cobed.outcomes import AbstractLaw
 from cobed.spaces import AbstractSpace
-from cobed.types import Array, Float
+from cobed.types import Array, Float, present
 
 NUM_FREQUENCIES = 32
 # Medians of the deviations of each kind of effect, all columns together, in deviations of the outcome; and how far
@@ -94,6 +94,10 @@ class EffectFeatures(eqx.Module):
             *met * self.num_moved,
         ]
 
+    def is_curve(self) -> np.ndarray:
+        """Which coefficients are of curves, (P,)."""
+        return np.array([kind.startswith("curves") for kind, _ in self.kinds()] + [False])
+
     def prior(self, center: float, unit: float, log_scale: tuple[float, float]) -> Scaled:
         """The belief before data: coefficients around zero, whose deviations are to be learned.
 
@@ -116,7 +120,7 @@ class EffectFeatures(eqx.Module):
                 directions[place, len(shared) + separate.index((kind, column))] = SEPARATE
         mean = np.zeros(len(kinds) + 1, np.float32)
         mean[0], mean[-1] = center, log_scale[0]
-        curved = np.array([kind.startswith("curves") for kind, _ in kinds] + [False])
+        curved = self.is_curve()
         families = {"linear": ~curved, **({"curves": np.ones_like(curved)} if curved.any() else {})}
         return Scaled(mean, [groups[pair] for pair in kinds], logs, directions, log_scale[1], families)
 
@@ -182,5 +186,11 @@ class EffectModel(AbstractBeliefModel, AbstractLikelihoodModel):
         return float(self.scale_of(params)) if self.law.gaussian else None
 
     def matched(self):
+        """Without curves: designs and plans of a few coefficients take seconds, and curves are learned all the same."""
         gaussian = self.belief.matched()
-        return self if gaussian is None else EffectModel(self.features, self.law, gaussian, scale_known=True)
+        if gaussian is None:
+            return self
+        kept = ~self.features.is_curve()
+        mean, cov = (np.asarray(moment) for moment in present(gaussian.gaussian()))
+        features = EffectFeatures(self.action_space, dict(self.features.columns), self.features.center, 0)
+        return EffectModel(features, self.law, Gaussian(mean[kept], cov[np.ix_(kept, kept)]), scale_known=True)
