@@ -19,9 +19,11 @@ from cobed.inference.choice import SAMPLERS
 from cobed.inference.conjugate import posterior_moments
 from cobed.models import RBF, GaussianProcess, LinearBandit
 from cobed.models.causal import CausalGraph
+from cobed.models.effects import EffectFeatures, EffectModel
 from cobed.objectives import FixedDesign, Trainable
 from cobed.objectives.kinds import OBJECTIVES, Task
 from cobed.optimum import Grid
+from cobed.outcomes import NORMAL
 from cobed.registry import Registry
 
 # Two contexts with three actions each, of which features are known.
@@ -40,9 +42,12 @@ def problems() -> dict[str, cobed.Problem]:
     process = GaussianProcess(RBF(0.5), cobed.Box(-1.0, 1.0), 1, 0.1, num_features=16)
     line = np.linspace(-1, 1, 3)[:, None]
     contexts = np.array([[1.0], [2.0], [2.0]])
+    effects = EffectFeatures(cobed.Discrete(["a", "b"]), {"x": 1}, num_frequencies=0)
+    learned = EffectModel(effects, NORMAL, effects.prior(0.0, 1.0, (0.0, 0.5)))
     return {
         "options": cobed.Problem(bandit, contexts, [[1.0], [2.0]]),
         "a number": cobed.Problem(process, line, line / 2, optimum=Grid(8, 0)),
+        "learned deviations": cobed.Problem(learned, contexts, contexts),
         "a sparse graph": cobed.Problem(CausalGraph(2), np.eye(8)[:4], np.eye(8)[:2]),
     }
 

@@ -80,7 +80,7 @@ def test_normal_outcomes_have_the_exact_posterior():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((OFFERS, np.zeros(9), np.ones(9), "gamma"), "no outcome law 'gamma'. Allowed: bernoulli"),
+        ((OFFERS, np.zeros(9), np.ones(9), "cauchy"), "no outcome law 'cauchy'. Allowed: normal"),
         ((OFFERS, np.zeros(8), np.ones(9), "poisson"), "9 coefficients; the prior has means .8,."),
         ((OFFERS, np.zeros(9), np.zeros(9), "poisson"), "standard deviations positive"),
     ],
