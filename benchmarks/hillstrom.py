@@ -6,7 +6,8 @@ world with the e-mail they got as history (round 0), 300 other customers to expe
 these from the same posterior; a customer shows the outcome of one who got that e-mail and is of the same cell: mens,
 womens, newbie, zip code, thirds of recency and of history. A policy is learned from all 600 rows, and its value is the share of
 visits on held-out rows, by inverse propensity (each e-mail went to a random third), the same rows for all methods. Regret
-is measured against the policy learned from all rows of the world. Prior: deviations by hand, those of a [prior] section, for a typical share of .15.
+is measured against the policy learned from all rows of the world. Prior: deviations by hand, as in a [prior] section, for a
+typical share of .15.
 Run: python benchmarks/hillstrom.py [PATH to hillstrom.csv.gz] [--replays 200]
 """
 
