@@ -50,8 +50,8 @@ class AbstractBelief(eqx.Module):
         """The `Scaled` belief itself, where deviations are not known yet."""
         return None
 
-    def matched(self) -> "AbstractBelief | None":
-        """The Gaussian that stands for it when an experiment is designed; None where it stands for itself."""
+    def matched(self) -> Moments | None:
+        """The moments of the Gaussian that stands for it when an experiment is designed; None where it stands for itself."""
         return None
 
     def as_belief(self) -> "AbstractBelief":

@@ -8,7 +8,6 @@ import jax.random as jr
 import numpy as np
 
 from cobed.beliefs.base import AbstractBelief
-from cobed.beliefs.gaussian import Gaussian
 from cobed.types import Array, Bool, Float
 
 
@@ -56,4 +55,4 @@ class Scaled(AbstractBelief):
     def matched(self):
         """At the medians: the moments are those of few worlds with very large effects."""
         deviations = np.append(np.exp(self.log_medians)[list(self.groups)], 0.0)
-        return Gaussian(self.mean, deviations**2, np.diag(deviations))
+        return np.asarray(self.mean, np.float64), np.diag(deviations**2)

@@ -135,13 +135,9 @@ def _say_once(module: str) -> None:
 def learn_from(
     spec: CampaignSpec, encoding: Encoding, directory: Path | None, data: Data | None
 ) -> tuple[AbstractModel, Posterior]:
-    """The model of the spec, and what is known about its psi after these outcomes."""
+    """The model of the spec, and what is known about its psi after these outcomes. A Gaussian process holds them itself."""
     outcomes = None if data is None else np.asarray(data.outcomes, np.float64)
-    return learn(spec, build_model(spec, encoding, directory, outcomes), data)
-
-
-def learn(spec: CampaignSpec, model: AbstractModel, data: Data | None) -> tuple[AbstractModel, Posterior]:
-    """The model and what is known about its psi. A Gaussian process holds the outcomes itself."""
+    model = build_model(spec, encoding, directory, outcomes)
     if (process := model.process()) is not None and data is not None:
         learned, posterior = learn_process(spec, process, data)
         return _in_money(spec, learned), posterior

@@ -73,6 +73,7 @@ class ReadTargets:
     table: Table
     cells: Cells
     encoding: Encoding
+    allowed: np.ndarray | None  # which options each may get, (T, K)
     gaps: Gaps
     warnings: list[str]
 
@@ -82,10 +83,11 @@ def read_targets(spec: CampaignSpec, encoding: Encoding, table: Table) -> ReadTa
     complaints = Complaints(table)
     cells = read_cells(spec, encoding, table, complaints, strict=False)
     complaints.tell()
-    check_budget(spec, cells, permitted_at(spec, table, cells))
+    allowed = permitted_at(spec, table, cells)
+    check_budget(spec, cells, allowed)
     gaps = count_gaps(spec, encoding, cells, table.name)
     warnings = [*gaps.warnings, *far_columns(spec, encoding, table)]
-    return ReadTargets(table, cells, encoding.knowing(spec, cells), gaps, warnings)
+    return ReadTargets(table, cells, encoding.knowing(spec, cells), allowed, gaps, warnings)
 
 
 def make_policy(
@@ -98,10 +100,9 @@ def make_policy(
     from cobed.campaign.engine import POLICY_DRAWS, candidate_actions, policy_optimum
     from cobed.decide import compare, decide
 
-    table, cells, encoding = targets.table, targets.cells, targets.encoding
+    table, cells, encoding, allowed = targets.table, targets.cells, targets.encoding, targets.allowed
     contexts = encode(spec, encoding, cells)
     check_levels(spec, encoding)
-    allowed = permitted_at(spec, table, cells)
     model, posterior = known
     draws = posterior.equal_draws(POLICY_DRAWS, jr.key(spec.seed))
     candidates = candidate_actions(model.action_space)

@@ -71,14 +71,16 @@ def design(
     rows = read_given(units)
     campaign = open_campaign(spec, store, create=True)
     before = campaign.rounds()
-    aims = None if targets is None else read_given(targets)
+    target_table = None if targets is None else read_given(targets)
     if refit:
-        campaign.refit(rows, aims)
+        campaign.refit(rows, target_table)
     if pin:
         campaign.pin(dict(parse_pin(campaign.spec, text) for text in pin))
     if reject:
         campaign.reject(reject)
-    frame = campaign.recommend(rows, aims, take=take, again=again, new_round=next_round, progress=ConsoleReporter())
+    frame = campaign.recommend(
+        rows, target_table, take=take, again=again, new_round=next_round, progress=ConsoleReporter()
+    )
     last = campaign.rounds()[-1]
     write_table(frame, out)
     known = any((r.id, r.version) == (last.id, last.version) for r in before)

@@ -52,14 +52,14 @@ class TransductiveInformation(AbstractBaseline):
         covariance = _in_double_precision(model)
         chosen = np.zeros((problem.num_contexts, wanted.shape[1]))
         alone = _Known(covariance, np.zeros((0, wanted.shape[1])), chosen, model.noise_std)
-        told = _Known(covariance, wanted, chosen, model.noise_std)
+        given_targets = _Known(covariance, wanted, chosen, model.noise_std)
         for unit, context in enumerate(np.asarray(problem.contexts)):
             points = _pairs(context[None], candidates)
-            (before, *rest), (after, *more) = alone.variances(points, unit), told.variances(points, unit)
+            (before, *rest), (after, *more) = alone.variances(points, unit), given_targets.variances(points, unit)
             best = int(np.argmax(np.log(before / after)))
             chosen[unit] = points[best]
             alone.add(unit, before[best], *(columns[:, best] for columns in rest))
-            told.add(unit, after[best], *(columns[:, best] for columns in more))
+            given_targets.add(unit, after[best], *(columns[:, best] for columns in more))
         return jnp.asarray(chosen[:, problem.contexts.shape[1] :], jnp.float32)
 
 

@@ -112,7 +112,8 @@ class Fit:
         deviations, log_scale = self.setting(u)
         top = self.mode(deviations, log_scale)
         self.start = deviations * top.z
-        cov = _inverse(top.factor)
+        inverse = _lower_inverse(top.factor)
+        cov = inverse.T @ inverse
         spread = np.diagonal(cov)
         num_groups = len(self.log_medians)
         counts = np.bincount(self.groups, minlength=num_groups)
@@ -125,9 +126,9 @@ class Fit:
         curvature = self.directions.T @ (2 * between) @ self.directions
         if self.scale_deviation > 0:
             scores = self.scale_deviation * top.law.scale_slope
-            leverage = np.einsum("np,pq,nq->n", top.scaled, cov, top.scaled, optimize=True)
-            own = scores.sum() - 0.5 * self.scale_deviation * leverage @ top.law.information_slope
-            slope = np.append(slope, own)
+            leverage = _leverage(top.scaled, inverse)
+            slope_in_scale = scores.sum() - 0.5 * self.scale_deviation * leverage @ top.law.information_slope
+            slope = np.append(slope, slope_in_scale)
             curvature = np.block(
                 [[curvature, np.zeros((len(curvature), 1))], [np.zeros((1, len(curvature))), scores @ scores]]
             )
@@ -190,17 +191,16 @@ class Fit:
     def component(self, u: np.ndarray, point: np.ndarray) -> Component:
         deviations, log_scale = self.setting(u)
         top = self.mode(deviations, log_scale)
-        # H = L L^T, so that L^-T is a root of its inverse.
-        inverse = solve_triangular(top.factor, np.eye(len(top.z)), lower=True, check_finite=False)
-        mean, root = self.mean.copy(), np.zeros((len(self.mean), len(top.z)))
+        inverse = _lower_inverse(top.factor)
+        # One width for all families.
+        mean, root = self.mean.copy(), np.zeros((len(self.mean), len(self.mean) - 1))
         mean[self.coefficients] += deviations * top.z
         mean[-1] = log_scale
-        root[self.coefficients] = deviations[:, None] * inverse.T
-        leverage = ((top.scaled @ inverse.T) ** 2).sum(axis=1)
+        # H = L L^T, so that L^-T is a root of its inverse.
+        root[self.coefficients, : len(inverse)] = deviations[:, None] * inverse.T
         log_weight = top.value - 0.5 * u @ u + 0.5 * point @ point
-        padded = np.zeros((len(self.mean), len(self.mean) - 1))
-        padded[:, : root.shape[1]] = root
-        return Component(mean, padded, float(log_weight), self.without_row(top, leverage, log_scale))
+        left_out = self.without_row(top, _leverage(top.scaled, inverse), log_scale)
+        return Component(mean, root, float(log_weight), left_out)
 
     def without_row(self, top: "Mode", leverage: np.ndarray, log_scale: float) -> np.ndarray:
         """log p(y_i | all others) under one setting: the predictor without the row's own pull, averaged over what is left open."""
@@ -234,10 +234,13 @@ class Mode(NamedTuple):
     value: float
 
 
-def _inverse(factor: np.ndarray) -> np.ndarray:
-    """(L L^T)^-1."""
-    inverse = solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False)
-    return inverse.T @ inverse
+def _lower_inverse(factor: np.ndarray) -> np.ndarray:
+    return solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False)
+
+
+def _leverage(scaled: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+    """The variance of each row's predictor given the outcomes, (N,)."""
+    return ((scaled @ inverse.T) ** 2).sum(axis=1)
 
 
 @eqx.filter_jit

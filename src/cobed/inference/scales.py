@@ -52,7 +52,8 @@ class Scales(AbstractInference):
             name: Fit(form.law, belief, phi, outcomes, kept).components(self.num_settings, seed)
             for name, kept in belief.families.items()
         }
-        shares = stacked({name: _left_out(parts) for name, parts in families.items()})
+        left_out = {name: _left_out(components) for name, components in families.items()}
+        shares = stacked(left_out)
         weights, parts = [], []
         for name, components in families.items():
             weights.extend(shares[name] * _weights(components))
@@ -60,24 +61,20 @@ class Scales(AbstractInference):
         weights = np.where(np.array(weights) < SMALLEST, 0.0, weights)
         parts = [part for part, weight in zip(parts, weights, strict=True) if weight > 0]
         weights = weights[weights > 0] / weights.sum()
-        belief = Mixture(
-            *(
-                jnp.asarray(np.array(stack), jnp.float32)
-                for stack in (weights, [p.mean for p in parts], [p.root for p in parts])
-            )
-        )
-        params = _draws(jr.key(seed), belief, self.num_draws)
+        stacks = weights, [part.mean for part in parts], [part.root for part in parts]
+        mixture = Mixture(*(jnp.asarray(np.array(stack), jnp.float32) for stack in stacks))
+        params = _draws(jr.key(seed), mixture, self.num_draws)
         check_densities(self.name, model, data, _witnesses(form.law, phi, outcomes, params))
         diagnostics = {
             "ess": float(1 / (weights**2).sum()),
-            "elpd": float(_elpd(families, shares)),
+            "elpd": _elpd(left_out, shares),
             **{f"share of {name}": share for name, share in shares.items()},
         }
         reason = self.reason
         if len(shares) > 1:
-            told = " and ".join(f"{share:.0%} {name}" for name, share in shares.items())
-            reason += f" The model is {told}, by what each predicts of outcomes it has not seen."
-        return Posterior(params, jnp.zeros(self.num_draws), self.name, diagnostics, (), reason, belief=belief)
+            words = " and ".join(f"{share:.0%} {name}" for name, share in shares.items())
+            reason += f" The model is {words}, by what each predicts of outcomes it has not seen."
+        return Posterior(params, jnp.zeros(self.num_draws), self.name, diagnostics, (), reason, belief=mixture)
 
     def judge(self, diagnostics):
         return ()
@@ -108,8 +105,9 @@ def _left_out(components: list[Component]) -> np.ndarray:
     return -np.logaddexp.reduce(logs, axis=0)
 
 
-def _elpd(families: dict[str, list[Component]], shares: dict[str, float]) -> float:
-    logs = [np.log(max(shares[name], 1e-300)) + _left_out(parts) for name, parts in families.items()]
+def _elpd(left_out: dict[str, np.ndarray], shares: dict[str, float]) -> float:
+    """The log-density of all outcomes, each given the others, under the families in these shares."""
+    logs = [np.log(max(shares[name], 1e-300)) + densities for name, densities in left_out.items()]
     return float(np.logaddexp.reduce(logs, axis=0).sum())
 
 

@@ -17,7 +17,7 @@ from cobed.models.base import AbstractBeliefModel, AbstractLikelihoodModel, Line
 from cobed.models.glm import LinearFeatures
 from cobed.outcomes import AbstractLaw
 from cobed.spaces import AbstractSpace
-from cobed.types import Array, Float, present
+from cobed.types import Array, Float
 
 NUM_FREQUENCIES = 32
 # Medians of the deviations of each kind of effect, all columns together, in deviations of the outcome; and how far
@@ -76,11 +76,6 @@ class EffectFeatures(eqx.Module):
             own = moved = (own - jnp.sum(own) / num_options) * np.sqrt(num_options / (num_options - 1))
         return jnp.concatenate([jnp.ones(1), both, own, jnp.outer(moved, both).ravel(), jnp.zeros(1)])
 
-    @property
-    def num_moved(self) -> int:
-        """How many terms of an action meet the context."""
-        return self.action_space.dim
-
     def kinds(self) -> list[tuple[str, str]]:
         """The kind of effect of each coefficient, and the column of the table it is about or nothing; without the scale."""
         entries = [name for name, size in self.columns for _ in range(size)]
@@ -91,7 +86,7 @@ class EffectFeatures(eqx.Module):
             *(("context", name) for name in entries),
             *[("curves", "")] * waves,
             *[("action", "")] * self.linear.num_own,
-            *met * self.num_moved,
+            *met * self.action_space.dim,  # each of its entries meets the context
         ]
 
     def is_curve(self) -> np.ndarray:
@@ -187,10 +182,9 @@ class EffectModel(AbstractBeliefModel, AbstractLikelihoodModel):
 
     def matched(self):
         """Without curves: designs and plans of a few coefficients take seconds, and curves are learned all the same."""
-        gaussian = self.belief.matched()
-        if gaussian is None:
+        moments = self.belief.matched()
+        if moments is None:
             return self
-        kept = ~self.features.is_curve()
-        mean, cov = (np.asarray(moment) for moment in present(gaussian.gaussian()))
+        (mean, cov), kept = moments, ~self.features.is_curve()
         features = EffectFeatures(self.action_space, dict(self.features.columns), self.features.center, 0)
         return EffectModel(features, self.law, Gaussian(mean[kept], cov[np.ix_(kept, kept)]), scale_known=True)

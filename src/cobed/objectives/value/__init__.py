@@ -70,9 +70,11 @@ class ValueKind(AbstractKind):
             if problem.gradient_gap is not None:
                 return MomentValue(problem)
         simulation, _ = make_simulation(simulation_key, problem, task.budget, task.about)
-        hopes = AverageReward(problem.model, NOW_DRAWS)
+        average_reward = AverageReward(problem.model, NOW_DRAWS)
         optimum = choose_optimum(AverageReward(problem.model, 4), *problem.places)
-        return DecisionValue(simulation, _value_now(now_key, problem, hopes, optimum), task.network or Decisions())
+        return DecisionValue(
+            simulation, _value_now(now_key, problem, average_reward, optimum), task.network or Decisions()
+        )
 
 
 def uses_information_matrix(problem: Problem) -> bool:
@@ -90,7 +92,7 @@ def keeps_limits(problem: Problem) -> bool:
 
 
 @lean_jit
-def _value_now(key, problem: Problem, hopes: AverageReward, optimum: AbstractOptimum) -> Float[Array, ""]:
+def _value_now(key, problem: Problem, average_reward: AverageReward, optimum: AbstractOptimum) -> Float[Array, ""]:
     """What the best decisions without an experiment earn."""
-    params = hopes.sample_prior(key)
-    return jnp.mean(jax.lax.map(lambda place: optimum(hopes, params, *place)[0], problem.places))
+    params = average_reward.sample_prior(key)
+    return jnp.mean(jax.lax.map(lambda place: optimum(average_reward, params, *place)[0], problem.places))
