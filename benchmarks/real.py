@@ -7,8 +7,9 @@ cross-validation), a logistic one for binary outcomes, random forests and booste
 for each action (T), the action that looked best for all, and a doubly robust policy forest where EconML is installed.
 
 warfarin and rfm know the outcome of every action, so that policies are judged by it; of the others each row shows the action it
-got, and policies are judged by inverse propensity, which is noisier. Results are kept in --results after each replay: the same
-command goes on.
+got, and policies are judged by inverse propensity, which is noisier. warfarin-dose chooses a number: the dose per week, right
+within a fifth of the therapeutic one; regressions there have the dose, its square and its products with contexts. Results are
+kept in --results after each replay: the same command goes on, and computes only methods that are missing there.
 Run: python benchmarks/real.py [--data FOLDER] [--sets warfarin rfm] [--rows 150 300 600] [--replays 100] [--results real.jsonl]
 """
 
@@ -42,6 +43,7 @@ class Rows(NamedTuple):
     actions: np.ndarray | None = None
     outcomes: np.ndarray | None = None
     shares: tuple[float, ...] = ()  # of an outcome, what each action costs
+    amounts: np.ndarray | None = None  # the numbers that actions are, where they are numbers
 
     @property
     def kept(self) -> np.ndarray:
@@ -62,6 +64,15 @@ def warfarin(folder: Path) -> Rows:
     ]  # fmt: skip
     right = np.where(dose < 21, 0, np.where(dose <= 49, 1, 2))
     return Rows(frame[columns], ["low", "medium", "high"], np.eye(3)[right])
+
+
+def warfarin_dose(folder: Path) -> Rows:
+    """A dose as a number of mg per week, right within a fifth of the therapeutic one, as clinicians count."""
+    rows, doses = warfarin(folder), np.arange(7.0, 92.0)
+    frame = pd.read_csv(folder / "warfarin.csv.gz", dtype=str, keep_default_na=False)
+    needed = pd.to_numeric(frame["Therapeutic Dose of Warfarin"], errors="coerce").dropna().to_numpy()
+    right = np.abs(doses - needed[:, None]) <= 0.2 * needed[:, None]
+    return rows._replace(options=[f"{dose:g}" for dose in doses], all_outcomes=right.astype(float), amounts=doses)
 
 
 def rfm(folder: Path) -> Rows:
@@ -93,6 +104,7 @@ def artea(folder: Path, outcome: str, shares: tuple[float, ...] = ()) -> Rows:
 
 SETS: dict[str, Callable[[Path], Rows]] = {
     "warfarin": warfarin,
+    "warfarin-dose": warfarin_dose,
     "rfm": rfm,
     "hillstrom-visit": lambda folder: hillstrom(folder, "visit"),
     "hillstrom-spend": lambda folder: hillstrom(folder, "spend"),
@@ -131,11 +143,16 @@ class Replay:
             return frame.assign(row_id=[f"R{place}" for place in places])
 
         seen = with_id(self.seen).assign(action=[self.rows.options[a] for a in self.actions], outcome=self.outcomes)
+        self.codes = action_codes(self.rows)
         table, others = read_table(seen, "rows"), read_table(with_id(self.others), "others")
         self.spec = parse_spec(guess("replay", table, "action", "outcome"), "the proposed spec")
         # Actions in the order of the table's own.
-        names = list(self.spec.action.options or ())
+        names = list(self.spec.action.options or self.rows.options)
         self.order = [names.index(option) for option in self.rows.options]
+        # Each action as the engine sees it, (K, A).
+        amounts = self.rows.amounts
+        vectors = np.eye(len(names))[self.order] if amounts is None else amounts[:, None]
+        self.vectors = vectors.astype(np.float32)
         targets = read_targets(self.spec, fit_encoding(self.spec, [table]), others)
         self.encoding = targets.encoding
         self.contexts = encode_contexts(self.spec, self.encoding, table)[0]
@@ -157,41 +174,49 @@ class Replay:
         return float(total)
 
 
+def action_codes(rows: Rows) -> np.ndarray:
+    """How regressions see each action, (K, .): its own column, or the number and its square."""
+    if rows.amounts is None:
+        return np.eye(len(rows.options))
+    number = (rows.amounts - rows.amounts.mean()) / rows.amounts.std()
+    return np.stack([number, number**2], axis=1)
+
+
 def cobed_values(replay: Replay) -> np.ndarray:
-    """Expected rewards (T, K) by cobed's default."""
+    """Expected rewards (T, K) by cobed's default; of numbers a 1 at the chosen one."""
     import jax.random as jr
 
     from cobed.campaign.engine import POLICY_DRAWS, learn_from, policy_optimum
     from cobed.data import Data
     from cobed.decide import decide
 
-    space = replay.spec.action.space
-    actions = np.eye(space.dim, dtype=np.float32)[np.array(replay.order)[replay.actions]]
-    data = Data(replay.contexts, actions, replay.outcomes.astype(np.float32))
+    space, amounts = replay.spec.action.space, replay.rows.amounts
+    data = Data(replay.contexts, replay.vectors[replay.actions], replay.outcomes.astype(np.float32))
     model, posterior = learn_from(replay.spec, replay.encoding, None, data)
     draws = posterior.equal_draws(POLICY_DRAWS, jr.key(0))
-    found = decide(model, policy_optimum(space), draws, replay.targets)
-    assert found.values is not None
-    return np.asarray(found.values)[:, replay.order] * replay.rows.kept
+    choices = decide(model, policy_optimum(space), draws, replay.targets)
+    if amounts is not None:
+        return np.eye(len(amounts))[np.abs(amounts - choices.actions).argmin(axis=1)]
+    assert choices.values is not None
+    return np.asarray(choices.values)[:, replay.order] * replay.rows.kept
 
 
 def products(contexts: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    """Features of a regression: contexts, the codes of actions, and all their products."""
     return np.concatenate([contexts, actions, *(contexts * column[:, None] for column in actions.T)], axis=1)
 
 
 def by_action(replay: Replay, predict: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Predictions (T, K) of a function of contexts and one-hot actions, laid end to end."""
-    num_options, rows = len(replay.rows.options), len(replay.targets)
-    return np.stack([predict(np.tile(np.eye(num_options)[k], (rows, 1))) for k in range(num_options)], axis=1)
+    """Predictions (T, K) of a function of the codes of one action for each target."""
+    return np.stack([predict(np.tile(code, (len(replay.targets), 1))) for code in replay.codes], axis=1)
 
 
 def shared(
     replay: Replay, learner: Any, join: Callable[[np.ndarray, np.ndarray], np.ndarray], classes: bool = False
 ) -> np.ndarray:
     """One regression with the action among its columns."""
-    one_hot = np.eye(len(replay.rows.options))[replay.actions]
     net = replay.outcomes * replay.rows.kept[replay.actions]
-    learner.fit(join(replay.contexts, one_hot), net > 0 if classes else net)
+    learner.fit(join(replay.contexts, replay.codes[replay.actions]), net > 0 if classes else net)
 
     def predict(actions: np.ndarray) -> np.ndarray:
         features = join(replay.targets, actions)
@@ -203,14 +228,14 @@ def shared(
 def apart(replay: Replay, make: Callable[[], Any]) -> np.ndarray:
     """One regression for each action."""
     net = replay.outcomes * replay.rows.kept[replay.actions]
-    found = []
+    predictions = []
     for k in range(len(replay.rows.options)):
         mine = replay.actions == k
         if mine.sum() < 2:
-            found.append(np.full(len(replay.targets), -np.inf))
+            predictions.append(np.full(len(replay.targets), -np.inf))
         else:
-            found.append(make().fit(replay.contexts[mine], net[mine]).predict(replay.targets))
-    return np.stack(found, axis=1)
+            predictions.append(make().fit(replay.contexts[mine], net[mine]).predict(replay.targets))
+    return np.stack(predictions, axis=1)
 
 
 def forest() -> Any:
@@ -226,11 +251,13 @@ def stack(contexts: np.ndarray, actions: np.ndarray) -> np.ndarray:
 
 
 def single(replay: Replay) -> np.ndarray:
+    """The action of the best average outcome for all; of numbers, the middle of the best tenth of the range."""
     net = replay.outcomes * replay.rows.kept[replay.actions]
-    means = [
-        net[replay.actions == k].mean() if (replay.actions == k).any() else -np.inf
-        for k in range(len(replay.rows.options))
-    ]
+    num_options, tried = len(replay.rows.options), replay.actions
+    if replay.rows.amounts is not None:
+        middles = (np.arange(10) * 2 + 1) * num_options // 20
+        tried = middles[replay.actions * 10 // num_options]
+    means = [net[tried == k].mean() if (tried == k).any() else -np.inf for k in range(num_options)]
     return np.tile(means, (len(replay.targets), 1))
 
 
@@ -243,33 +270,32 @@ def policy_forest(replay: Replay) -> np.ndarray:
     return np.eye(len(replay.rows.options))[learner.predict(replay.targets)]
 
 
-def methods(binary: bool) -> dict[str, Callable[[Replay], np.ndarray]]:
-    found: dict[str, Callable[[Replay], np.ndarray]] = {
+def methods(rows: Rows) -> dict[str, Callable[[Replay], np.ndarray]]:
+    """Expected rewards (T, K), or scores, of every action at every target, by what can be used with these rows."""
+    outcomes = rows.all_outcomes if rows.all_outcomes is not None else rows.outcomes
+    learners: dict[str, Callable[[Replay], np.ndarray]] = {
         "cobed": cobed_values,
         "ridge": lambda replay: shared(replay, RidgeCV(np.logspace(-2, 5, 22)), products),
         "forest S": lambda replay: shared(replay, forest(), stack),
-        "forest T": lambda replay: apart(replay, forest),
         "boosted S": lambda replay: shared(replay, boosted(), stack),
-        "boosted T": lambda replay: apart(replay, boosted),
         "single": single,
     }
-    if binary:
+    if rows.amounts is None:
+        learners |= {
+            "forest T": lambda replay: apart(replay, forest),
+            "boosted T": lambda replay: apart(replay, boosted),
+        }
+    if np.isin(np.unique(outcomes), (0, 1)).all():
         logistic = LogisticRegressionCV(Cs=list(np.logspace(-4, 1, 8)), cv=5, max_iter=300, scoring="neg_log_loss")
-        found["logistic"] = lambda replay: shared(replay, logistic, products, classes=True)
-    if importlib.util.find_spec("econml") is not None:
-        found["policy forest"] = policy_forest
-    return found
+        learners["logistic"] = lambda replay: shared(replay, logistic, products, classes=True)
+    if rows.amounts is None and importlib.util.find_spec("econml") is not None:
+        learners["policy forest"] = policy_forest
+    return learners
 
 
-def run(name: str, rows: Rows, num_rows: int, seed: int, only: list[str] | None) -> dict[str, float]:
+def run(rows: Rows, num_rows: int, seed: int, learners: dict[str, Callable[[Replay], np.ndarray]]) -> dict[str, float]:
     replay = Replay(rows, num_rows, seed)
-    known = rows.all_outcomes if rows.all_outcomes is not None else rows.outcomes
-    available = methods(bool(np.isin(np.unique(known), (0, 1)).all()))
-    return {
-        method: replay.value(np.argmax(learn(replay), axis=1))
-        for method, learn in available.items()
-        if only is None or method in only
-    }
+    return {method: replay.value(np.argmax(learn(replay), axis=1)) for method, learn in learners.items()}
 
 
 def tell(name: str, num_rows: int, values: pd.DataFrame) -> str:
@@ -283,6 +309,8 @@ def tell(name: str, num_rows: int, values: pd.DataFrame) -> str:
         text = "" if method == "cobed" else f"   cobed {advantage.mean():+.4g} ± {error:.2g}"
         print(f"  {method:14} {values[method].mean():9.4f}{text}")
     rivals.pop("cobed")
+    if not rivals:
+        return "no other method was asked for"
     worst = min(rivals, key=lambda method: rivals[method][0])
     mean, error = rivals[worst]
     if all(mean > 2 * error for mean, error in rivals.values()):
@@ -310,21 +338,23 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     for name in options.sets:
         rows = SETS[name](options.data)
+        wanted = {method: learn for method, learn in methods(rows).items() if method in (options.methods or [method])}
         for num_rows in options.rows:
             for seed in range(options.replays):
                 key = (name, num_rows, seed)
-                if key in done:
+                missing = {method: wanted[method] for method in wanted if method not in done.get(key, {})}
+                if not missing:
                     continue
                 begun = time.perf_counter()
-                done[key] = run(name, rows, num_rows, seed, options.methods)
+                values = run(rows, num_rows, seed, missing)
+                done.setdefault(key, {}).update(values)
                 with options.results.open("a") as file:
-                    line = {"set": name, "rows": num_rows, "seed": seed, "values": done[key]}
-                    file.write(json.dumps(line) + "\n")
+                    file.write(json.dumps({"set": name, "rows": num_rows, "seed": seed, "values": values}) + "\n")
                 print(
                     f"{name} {num_rows} replay {seed}: {time.perf_counter() - begun:.1f} s", file=sys.stderr, flush=True
                 )
-            mine = [done[name, num_rows, seed] for seed in range(options.replays)]
-            verdicts[name, num_rows] = tell(name, num_rows, pd.DataFrame(mine))
+            table = pd.DataFrame([done[name, num_rows, seed] for seed in range(options.replays)])
+            verdicts[name, num_rows] = tell(name, num_rows, table[list(wanted)])
     print()
     for (name, num_rows), verdict in verdicts.items():
         print(f"{name} {num_rows}: {verdict}")

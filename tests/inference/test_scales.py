@@ -155,6 +155,24 @@ def test_numbers_to_choose_and_outcomes_that_are_all_alike():
     assert np.isfinite(np.asarray(alike.params)).all()
 
 
+def test_a_narrow_best_range_of_a_number_is_found_where_contexts_move_it():
+    rng, space = np.random.default_rng(0), Box(0, 10, names=["dose"])
+    contexts, doses = rng.uniform(-1, 1, (400, 1)).astype(np.float32), rng.uniform(0, 10, (400, 1)).astype(np.float32)
+
+    def is_right(contexts, doses):
+        best = 3 * np.exp(0.8 * contexts)
+        return (np.abs(doses - best) < 0.25 * best)[:, 0]
+
+    data, targets = cobed.Data(contexts, doses, is_right(contexts, doses)), np.linspace(-1, 1, 101)[:, None]
+    shares = []
+    for num_frequencies in (0, 8):
+        posterior = cobed.infer(effect_model(BERNOULLI, num_frequencies=num_frequencies, space=space), data, seed=0)
+        shares.append(is_right(targets, cobed.deploy(posterior, targets).actions).mean())
+    assert posterior.diagnostics["share of curves"] > 0.9
+    # The range is the wider, the larger the dose: no parabola is right on both of its sides.
+    assert shares[1] > 0.97 > shares[0]
+
+
 def test_many_rows_are_learned_from_by_one_setting_at_the_top():
     model = effect_model(BERNOULLI)
     few, many = (table(size, lambda c, b: 0.5 + 0.8 * c[:, 0] * b, BERNOULLI) for size in (60, 120_000))

@@ -1,10 +1,11 @@
 """Features of tables: contexts, curves, actions, and what changes the effect of an action, each with coefficients of its own.
 
-    eta = b0 + b . x + s(x) + f(a) . u + f(a)^T (B x + S(x)),   x = context - center
+    eta = b0 + b . x + s(x) + f(a) . u + f(a)^T (B x + S(x)) + w(a) . (v + V x),   x = context - center
 
 f(a) of a named action is coded to sum to zero: u_k is the effect of option k against the average option. s and S are smooth
-functions of all columns together, as random Fourier features of a squared-exponential kernel. The last number of psi is the
-logarithm of the law's scale; it has the feature 0.
+functions of all columns together, as random Fourier features of a squared-exponential kernel. w(a) are waves of a number, longer
+ones first: an outcome may be best in a narrow range of it, and contexts move that range. Named actions have none. The last
+number of psi is the logarithm of the law's scale; it has the feature 0.
 """
 
 import equinox as eqx
@@ -20,9 +21,19 @@ from cobed.spaces import AbstractSpace
 from cobed.types import Array, Float
 
 NUM_FREQUENCIES = 32
+# Cosines of each number, of which the m-th has m / 2 periods between the bounds.
+NUM_WAVES = 6
 # Medians of the deviations of each kind of effect, all columns together, in deviations of the outcome; and how far
 # they may be from that, as deviations of their logarithm: all columns together, and each column beside the others.
-MEDIANS = {"context": 0.3, "curves": 0.2, "action": 0.2, "interaction": 0.2, "curves of the action": 0.1}
+MEDIANS = {
+    "context": 0.3,
+    "curves": 0.2,
+    "action": 0.2,
+    "interaction": 0.2,
+    "curves of the action": 0.1,
+    "curves in a number": 0.3,
+    "curves in a number by context": 0.2,
+}
 SHARED, SEPARATE = 1.0, 0.7
 # Of the average outcome around its center, in deviations of the outcome.
 BASELINE = 3.0
@@ -74,7 +85,22 @@ class EffectFeatures(eqx.Module):
             # The effect against the average option, of deviation 1 in each option.
             num_options = self.action_space.dim
             own = moved = (own - jnp.sum(own) / num_options) * np.sqrt(num_options / (num_options - 1))
-        return jnp.concatenate([jnp.ones(1), both, own, jnp.outer(moved, both).ravel(), jnp.zeros(1)])
+        bends = self.action_waves(action)
+        met = jnp.outer(moved, both).ravel(), bends, jnp.outer(bends, x).ravel()
+        return jnp.concatenate([jnp.ones(1), both, own, *met, jnp.zeros(1)])
+
+    @property
+    def num_waves(self) -> int:
+        """Of an action: none of named options, and none without curves."""
+        return NUM_WAVES * self.action_space.dim if self.action_space.continuous and len(self.level) else 0
+
+    def action_waves(self, action: Float[Array, " A"]) -> Float[Array, " W"]:
+        """cos(pi m t) / m with t from 0 to 1 between the bounds of each number."""
+        if not self.num_waves:
+            return jnp.zeros(0)
+        _, unit = self.linear.action_terms(action)
+        orders = np.arange(1, NUM_WAVES + 1)
+        return (jnp.cos(jnp.pi * orders * (unit[:, None] + 1) / 2) * np.sqrt(2) / orders).ravel()
 
     def kinds(self) -> list[tuple[str, str]]:
         """The kind of effect of each coefficient, and the column of the table it is about or nothing; without the scale."""
@@ -87,6 +113,8 @@ class EffectFeatures(eqx.Module):
             *[("curves", "")] * waves,
             *[("action", "")] * self.linear.num_own,
             *met * self.action_space.dim,  # each of its entries meets the context
+            *[("curves in a number", "")] * self.num_waves,
+            *[("curves in a number by context", "")] * (self.num_waves * len(entries)),
         ]
 
     def is_curve(self) -> np.ndarray:
@@ -108,7 +136,8 @@ class EffectFeatures(eqx.Module):
         directions = np.zeros((len(groups), len(shared) + len(separate)), np.float32)
         logs = np.zeros(len(groups), np.float32)
         for (kind, column), place in groups.items():
-            logs[place] = np.log(unit * medians[kind] / (per_column if column else 1.0))
+            spread_over = per_column if column or kind.endswith("by context") else 1.0
+            logs[place] = np.log(unit * medians[kind] / spread_over)
             if kind in shared:
                 directions[place, shared.index(kind)] = SHARED
             if column:
@@ -124,7 +153,8 @@ class EffectFeatures(eqx.Module):
         waves = [""] * (2 * len(self.level))
         own = self.linear.names([], actions)[1:]
         met = [text for action in actions for text in (*(f"{action} by {name}" for name in contexts), *waves)]
-        return ["baseline", *contexts, *waves, *own, *met, ""]
+        bends = [""] * (self.num_waves * (1 + len(contexts)))
+        return ["baseline", *contexts, *waves, *own, *met, *bends, ""]
 
 
 def _normal_points(num_points: int, dim: int) -> Float[np.ndarray, "N D"]:
