@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cobed
+from cobed.beliefs import Gaussian
 from cobed.data import Data
 from cobed.errors import ModelError, ProblemError
 from cobed.inference import Laplace, TemperedSMC, choose_sampler
@@ -52,6 +53,18 @@ def test_a_skewed_posterior_has_the_moments_that_a_slower_sampler_finds(likeliho
     assert fast.warnings == ()
     means = [np.asarray(p.weights) @ np.asarray(p.params) for p in (fast, slow)]
     np.testing.assert_array_less(np.abs(means[0] - means[1]), 0.12 * np.asarray(slow.params).std(axis=0))
+
+
+def test_a_number_that_is_known_exactly_costs_no_draws():
+    """As the scale of a law is in designs and plans: psi has an entry of variance 0, and the draws are worth as much as without."""
+    model, data = glm("bernoulli"), rows((np.arange(12) % 3 == 0).astype(float))
+    std = np.ones(6, np.float32)
+    std[1] = 0.0
+    fixed = model.given(Gaussian(np.zeros(6, np.float32), std**2, np.diag(std)))
+    posterior = Laplace().posterior(jr.key(0), fixed, data)
+    assert posterior.warnings == ()
+    assert posterior.ess > 0.7 * Laplace().posterior(jr.key(0), model, data).ess
+    np.testing.assert_array_equal(posterior.params[:, 1], 0.0)
 
 
 def test_it_is_what_generalised_linear_models_are_inferred_by():

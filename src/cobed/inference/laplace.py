@@ -73,8 +73,12 @@ class Laplace(AbstractSampler):
         # Everything is computed for z, psi = mean + scale * z, so that columns of any unit are alike.
         scale = jnp.sqrt(jnp.diagonal(cov))
 
+        def unused(z: Float[Array, "... P"]) -> Float[Array, "..."]:
+            """log p(z) of numbers that are known exactly: psi does not move with them, and they are standard normal."""
+            return -0.5 * jnp.sum(jnp.where(scale == 0, z, 0.0) ** 2, axis=-1)
+
         def at(z: Float[Array, " P"]) -> Float[Array, ""]:
-            return log_density(mean + scale * z)
+            return log_density(mean + scale * z) + unused(z)
 
         def white(z: Float[Array, " P"]) -> Float[Array, "P P"]:
             """W with W H W^T = I for the curvature H = - d^2 log p, so that H^-1 = W^T W."""
@@ -103,11 +107,12 @@ class Laplace(AbstractSampler):
         quantiles = chi2.ppf((np.arange(self.num_draws) + 0.5) / self.num_draws, FREEDOM)
         stretch = np.sqrt(FREEDOM / quantiles).astype(np.float32)
         standard = jr.normal(key, (self.num_draws, mean.size)) * stretch[:, None]
-        flat = mean + scale * (mode + standard @ white(mode))
+        moved = mode + standard @ white(mode)
+        flat = mean + scale * moved
         # log of target / proposal; a Student t of FREEDOM degrees in `standard`.
         log_proposal = -(FREEDOM + mean.size) / 2 * jnp.log1p(jnp.sum(standard**2, axis=1) / FREEDOM)
         log_densities = jax.vmap(log_density)(flat)
-        log_weights = log_densities - log_proposal
+        log_weights = log_densities + unused(moved) - log_proposal
         log_weights = jnp.where(jnp.isnan(log_weights), -jnp.inf, log_weights)
         diagnostics = {
             "ess": effective_size(log_weights),
