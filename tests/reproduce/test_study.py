@@ -130,6 +130,15 @@ def test_the_report_is_one_page_without_a_network(done):
     assert 'href="http' not in body
 
 
+@pytest.mark.parametrize("name", list(EXPERIMENTS.items()))
+def test_the_problem_of_every_setting_is_of_one_size(name):
+    """What is allowed is as large as the batch: a network is then trained for these units and not for others."""
+    experiment = EXPERIMENTS.named(name)
+    for setting in experiment.settings("smoke", experiment.efforts["smoke"]):
+        problem = setting.problem(0)
+        assert len(problem.feasible.fixed) == problem.num_contexts
+
+
 def test_every_published_table_has_all_metrics():
     for name in ("discrete", "continuous-20", "continuous-40", "continuous-60"):
         for values in published(name).values():

@@ -33,6 +33,10 @@ class AbstractBelief(eqx.Module):
         """Mean and covariance of the flat psi, where it is Gaussian."""
         return None
 
+    def gaussian_root(self) -> Float[Array, "P P"] | None:
+        """R with R R^T = the covariance of the flat psi, where it is Gaussian."""
+        return None
+
     def sparse(self) -> tuple[Float[Array, " P"], Float[Array, " P"]] | None:
         """Where the entries of the flat psi are independent and each is zero or half-normal: the probability that it is not
         zero, and s of its law |N(0, s^2)| then."""

@@ -57,6 +57,9 @@ class Gaussian(AbstractBelief):
     def gaussian(self):
         return ravel_pytree(self.mean)[0], self.cov
 
+    def gaussian_root(self):
+        return self.root
+
     def moments(self, key):
         mean, cov = (np.asarray(moment, np.float64) for moment in self.gaussian())
         return mean, cov

@@ -3,14 +3,12 @@
 Newton's method climbs log p(psi) + log p(y | psi) to its mode; the curvature there is the precision of the proposal, a
 Student t of the same centre and shape whose tails are heavier than the posterior's. Joint importance weights make the
 draws exact in the limit, and their Pareto shape k says whether they can be trusted: for generalised linear models with
-Gaussian priors, whose posteriors have one mode, nearly always. Ten products with a P by P matrix a world: hundreds of
-worlds a second.
+Gaussian priors, whose posteriors have one mode, nearly always. `inference/mode.py` has the algebra.
 """
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 from scipy.stats import chi2
 
@@ -18,17 +16,15 @@ from cobed.errors import ProblemError
 from cobed.inference.base import (
     AbstractSampler,
     Draws,
-    data_log_likelihood,
     effective_size,
     model_log_prior,
     needs_likelihood,
 )
 from cobed.inference.importance import MAX_PARETO_K, MIN_ESS, pareto_k
+from cobed.inference.mode import posterior_in_z
 from cobed.inference.second_route import choose_witnesses
-from cobed.linalg import whitener
 from cobed.models.base import has_log_prior
-from cobed.models.gaussian import unraveller
-from cobed.types import Array, Float, present
+from cobed.types import present
 
 # Degrees of freedom of the proposal: tails heavier than a Gaussian prior's, at a loss of about a tenth of the draws.
 FREEDOM = 30
@@ -63,56 +59,32 @@ class Laplace(AbstractSampler):
         return problem
 
     def draw(self, key, model, data):
-        mean, cov = present(model.prior_moments())
-        unravel = unraveller(model)
-
-        def log_density(flat: Float[Array, " P"]) -> Float[Array, ""]:
-            psi = unravel(flat)
-            return present(model.log_prior(psi)) + data_log_likelihood(model, psi, data)
-
-        # Everything is computed for z, psi = mean + scale * z, so that columns of any unit are alike.
-        scale = jnp.sqrt(jnp.diagonal(cov))
-
-        def unused(z: Float[Array, "... P"]) -> Float[Array, "..."]:
-            """log p(z) of numbers that are known exactly: psi does not move with them, and they are standard normal."""
-            return -0.5 * jnp.sum(jnp.where(scale == 0, z, 0.0) ** 2, axis=-1)
-
-        def at(z: Float[Array, " P"]) -> Float[Array, ""]:
-            return log_density(mean + scale * z) + unused(z)
-
-        def white(z: Float[Array, " P"]) -> Float[Array, "P P"]:
-            """W with W H W^T = I for the curvature H = - d^2 log p, so that H^-1 = W^T W."""
-            curvature = -jax.hessian(at)(z)
-            # A ridge of a thousandth of the prior's own curvature, which is 1 and more: for rounding alone.
-            root = whitener((curvature + curvature.T) / 2 + 1e-3 * jnp.eye(z.size))
-            # Where the density is not concave, the prior's own scale: the weights will tell.
-            return jnp.where(jnp.all(jnp.isfinite(root)), root, jnp.eye(z.size))
+        posterior = posterior_in_z(model, data)
 
         def newton(carry, _):
             z, _ = carry
-            root = white(z)
-            slopes = root @ jax.grad(at)(z)
-            steps = root.T @ slopes * 0.5 ** jnp.arange(NUM_HALVINGS)[:, None]
-            values = jax.vmap(lambda step: at(z + step))(steps)
+            slope = posterior.slope(z)
+            step = posterior.curvature(z).solve(slope[None])[0]
+            steps = step * 0.5 ** jnp.arange(NUM_HALVINGS)[:, None]
+            before, *values = posterior.value(jnp.concatenate([z[None], z + steps]))
             # The longest step that goes up; near the mode, where rounding decides, the whole one changes nothing.
-            up = values >= at(z) - 1e-6 * jnp.abs(at(z))
+            up = jnp.stack(values) >= before - 1e-6 * jnp.abs(before)
             chosen = jnp.where(jnp.any(up), jnp.argmax(up), NUM_HALVINGS - 1)
-            return (
-                z + jnp.where(jnp.all(jnp.isfinite(steps[chosen])), steps[chosen], 0.0),
-                jnp.linalg.norm(slopes),
-            ), None
+            moved = z + jnp.where(jnp.all(jnp.isfinite(steps[chosen])), steps[chosen], 0.0)
+            # The length of the whole step in posterior standard deviations.
+            return (moved, jnp.sqrt(slope @ step)), None
 
-        (mode, last), _ = jax.lax.scan(newton, (jnp.zeros_like(mean), jnp.zeros(())), length=NUM_STEPS)
+        size = present(model.prior_moments())[0].size
+        (mode, last), _ = jax.lax.scan(newton, (jnp.zeros(size), jnp.zeros(())), length=NUM_STEPS)
         # The lengths of a Student t's draws are stratified: one at each of N quantiles. They need no random number.
         quantiles = chi2.ppf((np.arange(self.num_draws) + 0.5) / self.num_draws, FREEDOM)
         stretch = np.sqrt(FREEDOM / quantiles).astype(np.float32)
-        standard = jr.normal(key, (self.num_draws, mean.size)) * stretch[:, None]
-        moved = mode + standard @ white(mode)
-        flat = mean + scale * moved
-        # log of target / proposal; a Student t of FREEDOM degrees in `standard`.
-        log_proposal = -(FREEDOM + mean.size) / 2 * jnp.log1p(jnp.sum(standard**2, axis=1) / FREEDOM)
-        log_densities = jax.vmap(log_density)(flat)
-        log_weights = log_densities + unused(moved) - log_proposal
+        steps, squared = posterior.curvature(mode).draws(key, self.num_draws)
+        z = mode + steps * stretch[:, None]
+        # log of target / proposal, a Student t of FREEDOM degrees.
+        log_proposal = -(FREEDOM + size) / 2 * jnp.log1p(squared * stretch**2 / FREEDOM)
+        likelihoods = posterior.likelihood(z)
+        log_weights = posterior.prior(z) + likelihoods - log_proposal
         log_weights = jnp.where(jnp.isnan(log_weights), -jnp.inf, log_weights)
         diagnostics = {
             "ess": effective_size(log_weights),
@@ -120,8 +92,11 @@ class Laplace(AbstractSampler):
             "last_step": last,
             "impossible": ~jnp.isfinite(jnp.max(log_weights)),
         }
-        params = jax.vmap(unravel)(flat)
-        return Draws(params, log_weights, diagnostics, choose_witnesses(params, log_densities, log_weights))
+        params = posterior.psi(z)
+        witnesses = choose_witnesses(params, likelihoods, log_weights)
+        priors = jax.vmap(lambda psi: present(model.log_prior(psi)))(witnesses.params)
+        witnesses = witnesses._replace(log_density=witnesses.log_density + priors)
+        return Draws(params, log_weights, diagnostics, witnesses)
 
     @property
     def log_prior(self):

@@ -54,6 +54,10 @@ class AbstractModel(eqx.Module):
         """Mean and covariance of the flat psi, where it is Gaussian."""
         return None
 
+    def prior_root(self) -> Float[Array, "P P"] | None:
+        """R with R R^T = the covariance of the flat psi, where it is Gaussian and a root is at hand."""
+        return None
+
     def sparse_prior(self) -> tuple[Float[Array, " P"], Float[Array, " P"]] | None:
         """See `AbstractBelief.sparse`."""
         return None
@@ -235,6 +239,9 @@ class AbstractBeliefModel(AbstractModel):
 
     def prior_moments(self):
         return self.belief.gaussian()
+
+    def prior_root(self):
+        return self.belief.gaussian_root()
 
     def sparse_prior(self):
         return self.belief.sparse()

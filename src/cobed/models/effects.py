@@ -192,7 +192,7 @@ class EffectModel(AbstractBeliefModel, AbstractLikelihoodModel):
         return self.law.mean(self.features(context, action) @ params)
 
     def linear_form(self):
-        return LinearForm(self.features, self.law, self.scale)
+        return LinearForm(self.features, self.law, self.scale, self.scale_known or not self.law.has_scale)
 
     def sample_outcome(self, key, params, context, action):
         return self.law.sample(key, self.features(context, action) @ params, self.scale_of(params))

@@ -8,11 +8,15 @@ from cobed.types import Array, Float
 
 
 class LinearForm(NamedTuple):
-    """Outcomes of a law, with its `scale`, around a predictor eta = features(c, a) . psi; psi is one vector."""
+    """Outcomes of a law, with its `scale`, around a predictor eta = features(c, a) . psi; psi is one vector.
+
+    Where the scale is not known, each world has its own in its psi, and `scale` is that of an average one.
+    """
 
     features: Callable[[Float[Array, " C"], Float[Array, " A"]], Float[Array, " P"]]
     law: AbstractLaw
     scale: float | Float[Array, ""]
+    scale_known: bool = True
 
 
 class Terms(NamedTuple):

@@ -92,6 +92,9 @@ class NetReward(AbstractModel):
     def prior_moments(self):
         return self.model.prior_moments()
 
+    def prior_root(self):
+        return self.model.prior_root()
+
     def sparse_prior(self):
         return self.model.sparse_prior()
 

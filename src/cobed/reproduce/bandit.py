@@ -4,7 +4,6 @@ import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
 
-import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -81,18 +80,8 @@ def make_problem(key: Key[Array, ""], num_contexts: int, noise_std: float = NOIS
     The paper does not state the noise.
     """
     feature_key, context_key = jr.split(key)
-    contexts = jnp.asarray(bandit.contexts(context_key, num_contexts))
-    return eqx.tree_at(
-        lambda problem: (problem.model.table, problem.contexts),
-        _template(noise_std),
-        (bandit.paper_features(feature_key), contexts),
-    )
-
-
-@functools.cache
-def _template(noise_std: float) -> Problem:
-    """The model is checked once: features and contexts change nothing of what is checked."""
-    return Problem(bandit.paper_bandit(jr.key(0), noise_std), bandit.targets(), bandit.targets())
+    model = bandit.paper_bandit(feature_key, noise_std)
+    return Problem(model, bandit.contexts(context_key, num_contexts), bandit.targets())
 
 
 CHOICES = (
@@ -130,8 +119,7 @@ class TryEverything(AbstractBaseline):
 def supervised_problem(noise_std: float, seed: int) -> Problem:
     problem = make_problem(jr.key(seed), 1, noise_std)
     num_actions = len(problem.model.action_space.enumerate_discrete())
-    contexts = jnp.repeat(problem.targets, num_actions, axis=0)
-    return eqx.tree_at(lambda problem: problem.contexts, problem, contexts)
+    return Problem(problem.model, jnp.repeat(problem.targets, num_actions, axis=0), problem.targets)
 
 
 def settings(budget: str, effort: Effort) -> Iterator[Setting]:
