@@ -71,6 +71,7 @@ def test_the_tutorial_of_a_campaign_runs(tmp_path, monkeypatch, capsys):
             told.setdefault(arguments[0], []).append(capsys.readouterr().out)
     assert "customers.csv: fine. 24 rows" in told["check"][0]
     assert "regret, CO-BED" in told["plan"][0]
+    assert any(words in told["plan"][0] for words in ("Design: 24 units", "Random assignment is enough", "Stop: "))
     assert "Round 1, designed: 24 units in assignments.csv" in told["design"][0]
     assert "Round 1, designed anew" in told["design"][1]
     assert told["observe"][0].startswith("20 outcome(s) added")

@@ -99,3 +99,17 @@ def test_bad_arguments_are_named(problem):
     scores = [evaluate(problem, arms(1), n, seed=0) for n in (10, 20)]
     with pytest.raises(ProblemError, match="10 and 20 worlds"):
         paired_difference(scores[0].regret, scores[1].regret)
+
+
+def test_fewer_worlds_are_the_first_of_more_and_each_may_have_its_own_design(discrete_problem):
+    """So that experiments in rounds, tried in fewer worlds, are paired with those in one round."""
+    rng = np.random.default_rng(0)
+    designs = np.eye(4, dtype=np.float32)[rng.integers(0, 4, (3, 10))]
+    many = evaluate(discrete_problem, designs[0], 6, seed=0, num_draws=16).regret.per_world
+    few = evaluate(discrete_problem, np.stack([designs[0]] * 3), 3, seed=0, num_draws=16).regret.per_world
+    np.testing.assert_allclose(many[:3], few, atol=1e-5)
+    each = [evaluate(discrete_problem, design, 3, seed=0, num_draws=16).regret.per_world for design in designs]
+    own = evaluate(discrete_problem, designs, 3, seed=0, num_draws=16).regret.per_world
+    np.testing.assert_allclose(own, np.diagonal(each), atol=1e-5)
+    with pytest.raises(ProblemError, match="designs of 3 worlds, and 4 are asked for"):
+        evaluate(discrete_problem, designs, 4, seed=0)

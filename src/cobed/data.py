@@ -56,6 +56,14 @@ class Data(eqx.Module):
         """The same units with other outcomes, unchecked: for simulated ones, inside compiled code."""
         return eqx.tree_at(lambda data: data.outcomes, self, outcomes)
 
+    def with_actions(self, actions: Float[Array, "D A"]) -> "Data":
+        """The same units with other actions, unchecked: for designs that are made inside compiled code."""
+        return eqx.tree_at(lambda data: data.actions, self, actions)
+
+    def rows(self, part: slice) -> "Data":
+        """Some of the rows, unchecked."""
+        return jax.tree.map(lambda column: column[part], self)
+
     def check_fits(self, model: AbstractModel) -> None:
         """Raise `ProblemError` where the rows are not contexts and actions of this model."""
         columns, space = self.contexts.shape[1], model.action_space

@@ -23,7 +23,7 @@ from cobed.keys import Seed, as_key, key_came_first
 from cobed.models.base import AbstractModel, over_draws
 from cobed.optimum import AbstractOptimum, check_optimum, choose_optimum
 from cobed.problem import Problem
-from cobed.types import Array, Key
+from cobed.types import Array, Float, Key, Params
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +102,7 @@ def evaluate(
 ) -> Scores:
     """Scores of a design, a `DesignResult` or actions (D, A), over `num_worlds` worlds. Same seed, same worlds.
 
+    Actions (W, D, A) are those of each world, for experiments whose later rounds depend on what the earlier ones brought.
     `num_draws` of each world's posterior are used to decide; `sampler` is chosen to fit the model where it is None.
     `worlds` is the model that the truth and the outcomes are drawn from, where that is not the problem's own, by which the
     decisions are always made.
@@ -110,7 +111,8 @@ def evaluate(
         raise ProblemError(f"num_worlds must be at least 2, to have a mean and its error; got {num_worlds}.")
     if num_draws < 2:
         raise ProblemError(f"num_draws must be at least 2, got {num_draws}.")
-    played = Data(problem.contexts, problem.check_actions(design), np.zeros(problem.num_contexts))
+    actions, own = _actions(problem, design, num_worlds)
+    played = Data(problem.contexts, actions, np.zeros(problem.num_contexts))
     if sampler is None:
         sampler = choose_sampler(problem.model, played, num_draws)
     else:
@@ -125,7 +127,7 @@ def evaluate(
         batch_size = int(np.clip(2**21 // cost, 1, 64))
     batch_size = min(batch_size, num_worlds)
     replay = Replay(problem, truth, played, sampler, chooser)
-    values = _evaluate(as_key(seed), replay, num_worlds, num_draws, batch_size)
+    values = _evaluate(world_keys(as_key(seed), num_worlds), own, replay, num_draws, batch_size)
     found, quality = jax.tree.map(np.asarray, values)
     space = problem.model.action_space
     diagnostics = {name: float(np.mean(value)) for name, value in quality.items()}
@@ -171,18 +173,44 @@ def paired_difference(first: Score, second: Score) -> Score:
     return Score(first.per_world - second.per_world)
 
 
+def world_keys(key: Key[Array, ""], num_worlds: int) -> Key[Array, " W"]:
+    """The keys of the worlds that `evaluate` plays with this key. Those of fewer worlds are the first of them."""
+    return jr.split(key, num_worlds)
+
+
+def play(key: Key[Array, ""], model: AbstractModel, design: Data) -> tuple[Params, Data]:
+    """The world of this key, and the design with the outcomes it has there. That of a unit depends on no other unit."""
+    world_key, noise_key, _, _ = jr.split(key, 4)
+    world = model.sample_prior(world_key)
+    return world, design.with_outcomes(model.sample_outcomes(noise_key, world, design.contexts, design.actions))
+
+
+def _actions(
+    problem: Problem, design: Any, num_worlds: int
+) -> tuple[Float[Array, "D A"], Float[Array, "W D A"] | None]:
+    """The design, and that of each world where they differ; the first one stands for them then."""
+    if np.ndim(getattr(design, "actions", design)) != 3:
+        return problem.check_actions(design), None
+    if len(design) != num_worlds:
+        raise ProblemError(
+            f"There are designs of {len(design)} worlds, and {num_worlds} are asked for. Give one of each."
+        )
+    own = jnp.stack([problem.check_actions(actions) for actions in design])
+    return own[0], own
+
+
 @lean_jit
 def _evaluate(
-    key: Key[Array, ""], replay: Replay, num_worlds: int, num_draws: int, batch_size: int
+    keys: Key[Array, " W"], own: Float[Array, "W D A"] | None, replay: Replay, num_draws: int, batch_size: int
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     problem, truth, design, sampler = replay.problem, replay.truth, replay.design, replay.sampler
     entries = jnp.asarray(problem.model.action_space.continuous, dtype=int)
 
-    def one(key: Key[Array, ""]) -> tuple[dict[str, Array], dict[str, Array]]:
-        world_key, noise_key, infer_key, thin_key = jr.split(key, 4)
-        world = truth.model.sample_prior(world_key)
-        outcomes = truth.model.sample_outcomes(noise_key, world, design.contexts, design.actions)
-        draws = sampler.draw(infer_key, problem.model, design.with_outcomes(outcomes))
+    def one(arguments: tuple[Key[Array, ""], Array | None]) -> tuple[dict[str, Array], dict[str, Array]]:
+        key, own = arguments
+        _, _, infer_key, thin_key = jr.split(key, 4)
+        world, data = play(key, truth.model, design if own is None else design.with_actions(own))
+        draws = sampler.draw(infer_key, problem.model, data)
         params, log_weights = draws.params, draws.log_weights
         if num_draws < sampler.num_draws:
             kept = systematic(thin_key, log_weights, num_draws)
@@ -202,7 +230,7 @@ def _evaluate(
         }
         return scores, {"ess": effective_size(draws.log_weights), **draws.diagnostics}
 
-    return jax.lax.map(one, jr.split(key, num_worlds), batch_size=batch_size)
+    return jax.lax.map(one, (keys, own), batch_size=batch_size)
 
 
 def _doubts(sampler: AbstractSampler, quality: dict[str, np.ndarray]) -> tuple[str, ...]:

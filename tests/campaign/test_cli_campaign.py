@@ -51,7 +51,7 @@ def folder(tmp_path):
 
 def test_check_needs_no_jax(folder):
     spec = SPEC.replace("max_targets = 5", 'designer = "Thompson"\nobjective = "value"\n[model]\ninference = "nuts"')
-    (folder / "campaign.toml").write_text(spec)
+    (folder / "campaign.toml").write_text(spec.replace("[outcome]", 'in_use = ["none"]\n[outcome]'))
     code = "import sys; from cobed.cli import app; app(['check', 'customers.csv'], standalone_mode=False)"
     answer = subprocess.run(
         [sys.executable, "-c", code + "; sys.exit('jax' in sys.modules)"], cwd=folder, capture_output=True, text=True

@@ -6,11 +6,14 @@ import pandas as pd
 import pytest
 
 from cobed.campaign import plan as planning
+from cobed.campaign import worlds
 from cobed.campaign.campaign import Campaign
 from cobed.campaign.engine import build_model
-from cobed.campaign.plan import Learning, Plan, PlanSettings, Size, default_sizes, make_plan, start_from
+from cobed.campaign.plan import PlanSettings, default_sizes, make_plan, start_from
 from cobed.campaign.spec import parse_spec
 from cobed.campaign.tables import read_table
+from cobed.campaign.verdict import Plan, Size
+from cobed.campaign.worlds import Learning
 from cobed.data import Data
 from cobed.errors import CampaignError
 from cobed.inference import Conjugate
@@ -57,7 +60,7 @@ def test_more_units_leave_less_regret_and_done_sizes_are_not_done_again(tmp_path
         assert more - less > 4 * np.hypot(first, second)
     assert small.random[0] > large.random[0]
     assert large.difference[0] == pytest.approx(large.designed[0] - large.random[0], abs=1e-6)
-    monkeypatch.setattr(planning, "design_batch", None)
+    monkeypatch.setattr(worlds, "design_batch", None)
     assert plan_of(NORMAL, [2, 32], 400, kept=kept) == plan
     with pytest.raises(TypeError):  # other worlds are another plan
         plan_of(NORMAL, [2, 32], 399, kept=kept)
@@ -112,7 +115,7 @@ def evaluated(monkeypatch):
         seen.append((np.asarray(problem.contexts), np.asarray(actions)))
         return evaluate(problem, actions, *rest, **options)
 
-    monkeypatch.setattr(planning, "evaluate", spy)
+    monkeypatch.setattr(worlds, "evaluate", spy)
     return seen
 
 
@@ -132,7 +135,7 @@ def test_sizes_that_constraints_make_impossible_are_left_out_or_refused(monkeypa
     def unplanned(known, batch, *rest):
         return Size(len(batch.contexts), (0.1, 0.0), (0.2, 0.0), (-0.1, 0.0))
 
-    monkeypatch.setattr(planning, "_one_size", unplanned)
+    monkeypatch.setattr(planning, "try_size", unplanned)
     with pytest.raises(
         CampaignError, match="No assignment has at least 3 units of '5%': what each of the 4 units may get"
     ):

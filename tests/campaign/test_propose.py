@@ -10,7 +10,7 @@ from cobed.campaign.encoding import encode_contexts, fit_encoding, read_actions
 from cobed.campaign.propose import propose
 from cobed.campaign.spec import parse_spec
 from cobed.campaign.tables import Complaints, read_table
-from cobed.campaign.template import guess
+from cobed.campaign.template import Situation, guess
 from cobed.errors import TableError
 
 ROWS = 200
@@ -71,7 +71,7 @@ def test_every_column_is_proposed_or_left_out_with_the_reason():
 
 def test_what_the_targets_do_not_have_is_no_context():
     targets = read_table(RAW.drop(columns=["race", "offer", "spend"]), "next.csv")
-    spec = parse_spec(guess("raw", read_table(RAW, "raw.csv"), "offer", "spend", targets))
+    spec = parse_spec(guess("raw", read_table(RAW, "raw.csv"), "offer", "spend", Situation(targets)))
     assert "race" not in spec.context
     assert "spend after" in spec.context
 

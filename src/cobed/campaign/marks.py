@@ -27,6 +27,7 @@ def round_marks(spec: CampaignSpec, tables: str) -> list[str]:
 
     The mark holds what the spec says beyond its defaults, so that a field which a later version adds changes none.
     """
+    spec = spec.without_hints()
     documents = [spec.stated(), *_of_earlier_versions(spec)]
     return [hashlib.sha256(f"{tables}{document}".encode()).hexdigest() for document in documents]
 

@@ -198,6 +198,19 @@ def read_outcomes(connection: Connection, *, history: bool = False) -> list[Outc
     ]
 
 
+def outcomes_by_action(connection: Connection) -> dict[Any, tuple[int, float, float]]:
+    """Of each option: how many outcomes count, their mean and their deviation. With numbers to choose there is nothing to count."""
+    value = outcomes.c.value
+    columns = sa.func.count(value), sa.func.avg(value), sa.func.avg(value * value)
+    query = sa.select(outcomes.c.action, *columns).join(assignments, outcomes.c.id == assignments.c.outcome)
+    found: dict[Any, tuple[int, float, float]] = {}
+    for action, number, mean, square in connection.execute(query.group_by(outcomes.c.action)):
+        name = _json(action, "an outcome", str, dict)
+        if isinstance(name, str):
+            found[name] = number, mean, math.sqrt(max(square - mean**2, 0.0))
+    return found
+
+
 def known_units(connection: Connection, units: Sequence[str] | None) -> set[str]:
     """Which of these units any round has; all there are where none are given."""
     query = sa.select(assignments.c.unit)

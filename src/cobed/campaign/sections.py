@@ -23,6 +23,10 @@ Finite = Annotated[float, Field(allow_inf_nan=False, strict=True, ge=-1e15, le=1
 Positive = Annotated[float, Field(allow_inf_nan=False, strict=True, ge=1e-15, le=1e15)]
 
 
+# So many rounds a plan compares at most.
+MAX_ROUNDS = 10
+
+
 class SectionModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -54,6 +58,12 @@ class ActionSpec(SectionModel):
 
     column: Name = Field("action", description="The column for the chosen option, in tables that go out and come in.")
     options: tuple[Name, ...] | None = Field(None, description="Names of the options, at least two.")
+    in_use: tuple[Name, ...] = Field(
+        (),
+        description="Options that are done already. A design pays most where their outcomes so far are told before it: "
+        "check, plan and design say which have none.",
+        examples=["[<first_name>]"],
+    )
     numbers: dict[Name, NumberSpec] | None = Field(
         None,
         description="In the place of options: numbers to choose, each with low and high, and its own column, called like it.",
@@ -68,6 +78,10 @@ class ActionSpec(SectionModel):
             raise ValueError(f"options need at least 2 different names, got {list(self.options)}")
         if self.numbers is not None and not self.numbers:
             raise ValueError("numbers needs at least one number to choose")
+        unknown = [name for name in self.in_use if name not in (self.options or ())]
+        if unknown:
+            allowed = ", ".join(self.options or ()) or "none, where numbers are chosen"
+            raise ValueError(f"in_use names {unknown[0]!r}, which is no option; allowed: {allowed}")
         return self
 
     @functools.cached_property
@@ -225,6 +239,10 @@ class DesignSpec(SectionModel):
     )
     about: Literal["max-values", "parameters"] = Field(
         "max-values", description="max-values: what the best action earns (CO-BED). parameters: all coefficients."
+    )
+    rounds: Annotated[int, Field(ge=1, le=MAX_ROUNDS, strict=True)] = Field(
+        1,
+        description="How many rounds there can be, each designed from the outcomes before it. A plan compares up to so many.",
     )
     max_targets: Annotated[int, Field(ge=1, le=2000, strict=True)] = Field(
         100, description="So many of the target rows, drawn at random, stand for all while a round is designed."

@@ -87,6 +87,11 @@ class CampaignSpec(SectionModel):
         """What the spec says beyond the defaults, as JSON."""
         return self.model_dump_json(exclude_defaults=True)
 
+    def without_hints(self) -> "CampaignSpec":
+        """The spec without what only informs people: no stored row and no design depends on that."""
+        action, design = self.action.model_copy(update={"in_use": ()}), self.design.model_copy(update={"rounds": 1})
+        return self.model_copy(update={"action": action, "design": design})
+
     @property
     def max_units(self) -> int:
         """How many units a round can have. They are designed jointly: what that takes depends on the model."""
@@ -157,6 +162,7 @@ def spec_hash(text: str) -> str:
 def changed_sections(old: CampaignSpec, new: CampaignSpec) -> list[str]:
     """The sections that data already stored depend on, and that differ."""
     sections = ["context", "action", "outcome"]
+    old, new = old.without_hints(), new.without_hints()
     return ["units"] * (old.units.id != new.units.id) + [
         name for name in sections if getattr(old, name) != getattr(new, name)
     ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,30 +10,46 @@ from cobed.campaign.columns import Binary, Numeric
 from cobed.campaign.fields import fill
 from cobed.campaign.propose import propose
 from cobed.campaign.tables import Complaints, Table
-from cobed.campaign.toml import as_key
+from cobed.campaign.toml import as_key, as_toml
 from cobed.errors import TableError
 from cobed.outcomes import laws
 
 # More different actions than this are numbers to choose.
 MAX_OPTIONS = 20
 # What is proposed where nothing is known.
-OPTIONS = ["A", "B"]
+OPTIONS, NEW_OPTION = ["A", "B"], "something new"
 OUTCOME = {"column": "outcome", "likelihood": "bernoulli", "typical": 0.5}
 
 
-def template(name: str) -> str:
+class Situation(NamedTuple):
+    """What makes designs pay: where the policy will be deployed, which options are done already, how many rounds there can be."""
+
+    targets: Table | None = None
+    in_use: Sequence[str] = ()
+    rounds: int = 1
+
+
+NOTHING_SAID = Situation()
+
+
+def template(name: str, situation: Situation = NOTHING_SAID) -> str:
     """The template with made-up columns."""
     context = {"age": "numeric", "segment": "categorical", "returning": "binary"}
-    return _fill(name, "id", context, {"column": "action", "options": OPTIONS}, OUTCOME)
+    return _fill(name, "id", context, _new_actions(situation.in_use), OUTCOME, situation.rounds)
 
 
 def guess(
-    name: str, table: Table, action: str | None = None, outcome: str | None = None, targets: Table | None = None
+    name: str,
+    table: Table,
+    action: str | None = None,
+    outcome: str | None = None,
+    situation: Situation = NOTHING_SAID,
 ) -> str:
     """The template with the columns of a table. `action` and `outcome` name its columns of them, where it is history.
 
-    `targets` is where a policy will be deployed: what it does not have is no context.
+    What the targets do not have is no context. The options of a history are in use, where nothing else is said.
     """
+    targets, in_use, rounds = situation
     used = [column for column in (action, outcome) if column is not None]
     table.require(used, "which you named")
     tables = [table] if targets is None else [table, targets]
@@ -47,8 +63,11 @@ def guess(
     proposed = propose(tables, [column for column in columns if column != identity], used)
     context = {column: found.kind for column, found in proposed.items() if found.kind is not None}
     notes = {column: found.why for column, found in proposed.items() if found.why}
-    actions = {"column": "action", "options": OPTIONS} if action is None else _actions(table, action)
-    return _fill(name, identity, context, actions, _outcome(table, outcome) if outcome else OUTCOME, notes)
+    actions = _new_actions(in_use) if action is None else _actions(table, action)
+    done = list(in_use) or (actions.get("options", []) if action and outcome else [])
+    actions |= {"in_use": done} if done else {}
+    results = _outcome(table, outcome) if outcome else OUTCOME
+    return _fill(name, identity, context, actions, results, rounds, notes)
 
 
 def _identity(tables: Sequence[Table], columns: Sequence[str]) -> str:
@@ -59,6 +78,13 @@ def _identity(tables: Sequence[Table], columns: Sequence[str]) -> str:
     # Amounts of money may differ in every row too.
     text = [column for column in unique if not Numeric.suits(tables[0], column)]
     return (named or text or unique or shared or columns)[0]
+
+
+def _new_actions(in_use: Sequence[str]) -> dict[str, Any]:
+    """Those in use and one to be named, or made-up ones."""
+    if not in_use:
+        return {"column": "action", "options": OPTIONS}
+    return {"column": "action", "options": [*in_use, NEW_OPTION], "in_use": list(in_use)}
 
 
 def _actions(table: Table, column: str) -> dict[str, Any]:
@@ -100,6 +126,7 @@ def _fill(
     context: dict[str, Any],
     action: dict[str, Any],
     outcome: dict[str, Any],
+    rounds: int,
     notes: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     values = {
@@ -108,7 +135,9 @@ def _fill(
         "[context]": context,
         "[action]": action,
         "[outcome]": outcome,
-        "[design]": {"budget": "quick"},
+        "[design]": {"budget": "quick", **({"rounds": rounds} if rounds > 1 else {})},
     }
-    first, second = map(as_key, action.get("options", OPTIONS)[:2])
-    return fill(values, {"column": as_key(next(iter(context), "age")), "first": first, "second": second}, notes)
+    options = action.get("options", OPTIONS)
+    first, second = map(as_key, options[:2])
+    names = {"column": as_key(next(iter(context), "age")), "first": first, "second": second}
+    return fill(values, {**names, "first_name": as_toml(options[0])}, notes)

@@ -61,6 +61,7 @@ def design(
 ) -> None:
     """Choose the action to try on each unit. The same command again gives the same round, until outcomes are in."""
     from cobed.campaign.gaps import gap_sentences
+    from cobed.campaign.in_use import how_well_known
     from cobed.campaign.pins import parse_pin
     from cobed.campaign.tables import write_table
     from cobed.progress import ConsoleReporter
@@ -70,6 +71,8 @@ def design(
     check_outputs([out], spec, store, {"the table of units": units, "the table of targets": targets})
     rows = read_given(units)
     campaign = open_campaign(spec, store, create=True)
+    # Before the work: with history the design would be another one.
+    warn(how_well_known(campaign.spec, campaign)[1])
     before = campaign.rounds()
     target_table = None if targets is None else read_given(targets)
     if refit:

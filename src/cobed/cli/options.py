@@ -123,3 +123,10 @@ def say(text: object, file: TextIO | None = None) -> None:
 def warn(warnings: "list[str] | tuple[str, ...]") -> None:
     for warning in warnings:
         say(f"Warning: {warning}")
+
+
+def say_known(sentence: str | None, warnings: list[str]) -> None:
+    """How well the options in use are known."""
+    if sentence is not None:
+        say(sentence)
+    warn(warnings)

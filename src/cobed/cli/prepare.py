@@ -17,6 +17,7 @@ from cobed.cli.options import (
     output,
     read_given,
     say,
+    say_known,
     warn,
 )
 from cobed.errors import CampaignError, CobedError
@@ -34,10 +35,17 @@ def init(
         Path | None,
         typer.Option(help="Where the policy will be deployed: what this table does not have is no context."),
     ] = None,
+    in_use: Annotated[
+        list[str] | None,
+        typer.Option(help="An option that is done already; again for more. By default those of --action."),
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, max=10, help="How many rounds there can be, each designed from those before.")
+    ] = None,
 ) -> None:
-    """Write a commented campaign.toml to fill in."""
+    """Write a commented campaign.toml to fill in. In a terminal it asks for what makes designs pay, where that is not given."""
     from cobed.campaign.spec import parse_spec
-    from cobed.campaign.template import guess, template
+    from cobed.campaign.template import Situation, guess, template
     from cobed.storage import check_output, write_output
 
     if spec.exists():
@@ -45,9 +53,11 @@ def init(
     check_output(spec)
     if table is None and (action or outcome or targets):
         raise CampaignError("--action, --outcome and --targets go with a table. Give it with --from.")
+    if in_terminal():
+        targets, in_use, rounds = _ask(table, action, targets, in_use, rounds)
     name = spec.resolve().parent.name or "campaign"
-    aimed = None if targets is None else read_given(targets)
-    text = template(name) if table is None else guess(name, read_given(table), action, outcome, aimed)
+    situation = Situation(None if targets is None else read_given(targets), in_use or (), rounds or 1)
+    text = template(name, situation) if table is None else guess(name, read_given(table), action, outcome, situation)
     if table is not None:
         try:
             read = parse_spec(text, spec.name)
@@ -56,6 +66,32 @@ def init(
             say(f"To be corrected by hand:\n{error}\n")
     write_output(spec, lambda file: file.write(text.encode()))
     say(f"Wrote {spec}. Edit it, then: cobed check --spec {spec} YOUR_TABLE.csv")
+
+
+def in_terminal() -> bool:
+    """Whether somebody is there to answer."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _ask(
+    table: Path | None, action: str | None, targets: Path | None, in_use: list[str] | None, rounds: int | None
+) -> tuple[Path | None, list[str] | None, int | None]:
+    """What was not given and makes designs pay. Every answer may be left empty."""
+
+    def answer(question: str) -> str:
+        return str(typer.prompt(question, default="", show_default=False)).strip()
+
+    say("Three short questions at most; press Enter where you do not know.")
+    if table is not None and targets is None:
+        targets = (
+            Path(text) if (text := answer("A table of those who will get the policy (empty: the same units)")) else None
+        )
+    if in_use is None and action is None:
+        said = answer("Options that are done already, with commas between them (empty: none)")
+        in_use = [name.strip() for name in said.split(",") if name.strip()]
+    if rounds is None:
+        rounds = typer.prompt("How many rounds can there be, each designed from those before", default=1, type=int)
+    return targets, in_use, rounds
 
 
 @app.command()
@@ -68,6 +104,7 @@ def check(
 ) -> None:
     """Say what is wrong with the spec and with tables, alone and together, before any work is done. Changes nothing."""
     from cobed.campaign.check import check_tables
+    from cobed.campaign.in_use import how_well_known
     from cobed.campaign.spec import read_spec
     from cobed.campaign.tables import MISSING
 
@@ -82,6 +119,7 @@ def check(
     for finding in check_tables(read, [read_given(path) for path in tables or []], begun):
         say(f"{finding.table}: {finding.sentence}")
         warn(finding.warnings)
+    say_known(*how_well_known(read, begun))
 
 
 @app.command()
@@ -92,6 +130,9 @@ def plan(
     ] = None,
     size: Annotated[
         list[int] | None, typer.Option(help="A number of units; again for more. By default all rows, a half, ...")
+    ] = None,
+    rounds: Annotated[
+        list[int] | None, typer.Option(help="A number of rounds; again for more. By default 1 to [design] rounds.")
     ] = None,
     worlds: Annotated[int, typer.Option(help="So many simulated worlds: more are slower and less noisy.")] = 500,
     budget: Annotated[
@@ -105,7 +146,8 @@ def plan(
     store: Place = None,
     no_program: NoProgram = False,
 ) -> None:
-    """Say how much an experiment of each size would teach, designed and at random. Stopped, the same command goes on."""
+    """Say whether designing pays, with how many units and rounds. Stopped, the same command goes on."""
+    from cobed.campaign.in_use import how_well_known
     from cobed.campaign.plan import PlanSettings, make_plan, start_from
     from cobed.campaign.spec import read_spec
     from cobed.progress import ConsoleReporter
@@ -121,11 +163,12 @@ def plan(
     begun = begun_campaign(spec, store)
     known = start_from(read, begun, [rows] if targets is None else [rows, target_table], spec.resolve().parent)
     try:
-        settings = PlanSettings(size, worlds, seed, budget, kept)
-        found = make_plan(known, rows, target_table, settings, ConsoleReporter())
+        settings = PlanSettings(size, worlds, seed, budget, kept, rounds)
+        made = make_plan(known, rows, target_table, settings, ConsoleReporter())
     except KeyboardInterrupt:
         sys.exit(f"cobed: stopped. The sizes that are done are kept in {kept}; the same command goes on from there.")
-    say(plan_table(found).to_string(index=False))
-    say("\n".join(found.sentences()))
-    warn([*far_warnings(read, begun, [rows, target_table]), *found.warnings])
-    say(f"Plan: {write_plan(read, found, out).resolve()}")
+    say(plan_table(made).to_string(index=False))
+    say("\n".join([*made.sentences(), "", *made.verdict.sentences, ""]))
+    say_known(*how_well_known(read, begun))
+    warn([*far_warnings(read, begun, [rows, target_table]), *made.warnings])
+    say(f"Plan: {write_plan(read, made, out).resolve()}")
