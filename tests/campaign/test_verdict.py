@@ -76,15 +76,19 @@ def test_the_fewest_rounds_within_one_error_of_the_best_are_recommended(differen
     verdict = plan(size(63, 0.02, 0.04, rounds=rounds)).verdict
     assert verdict.rounds == best
     assert verdict.more[0] == pytest.approx(0.02 - differences.get(best, (0.0, 0.0))[0])
-    assert len(verdict.sentences) == 1 + len(differences)
+    assert len(verdict.sentences) == 2 + len(differences)
+    assert verdict.sentences[1].endswith(f"cobed design YOUR_TABLE --take {63 // best + 63 % best}")
 
 
 def test_rounds_can_make_a_design_pay():
     one = size(63, 0.02, 0.0201)
     several = size(63, 0.02, 0.0201, rounds=(Rounds(2, (-0.01, 0.001), 100),))
+    worse = size(63, 0.0202, 0.0201, rounds=(Rounds(2, (-0.01, 0.001), 100),))
     assert plan(one).verdict.kind == "random is enough"
+    assert plan(worse).verdict.saved == 0
+    assert "are saved" not in plan(worse).verdict.sentences[0]
     assert plan(several).verdict.kind == "design"
-    assert "2 rounds: 0.01 ± 0.001 more per target than in one" in plan(several).verdict.sentences[1].lower()
+    assert plan(several).verdict.sentences[-1].startswith("In 2 rounds a target earns 0.01 ± 0.001 more than in one")
 
 
 def test_no_more_units_are_recommended_than_bring_nearly_all():

@@ -145,7 +145,8 @@ class Plan:
             kind, sentences = "random is enough", self._random_sentences(size, worth)
         else:
             kind, sentences = "design", self._design_sentences(size, worth)
-        return Verdict(kind, size.units, size.best_rounds.number, size.advantage, self._saved(size), tuple(sentences))
+        sentences = (*sentences, *self._rounds_sentences(size))
+        return Verdict(kind, size.units, size.best_rounds.number, size.advantage, self._saved(size), sentences)
 
     def _saved(self, size: Size) -> float:
         return max(0.0, 1 - self.design_needs(size) / size.units)
@@ -178,7 +179,7 @@ class Plan:
         sentences = [
             f"Random assignment is enough: on {size.units:,} units a design lets the policy earn {amount(size.advantage)} more "
             f"{self.reward} per target, {why}. The experiment itself is worth {worth:.3g}.",
-            'To assign at random, write under [design] of campaign.toml: designer = "Random". Then: cobed design.',
+            'To assign at random, write under [design] of campaign.toml: designer = "Random". Then: cobed design YOUR_TABLE',
         ]
         if noise and more + 2 * error > MATTERS * worth:
             sentences.append(
@@ -188,19 +189,27 @@ class Plan:
 
     def _design_sentences(self, size: Size, worth: float) -> list[str]:
         rounds, share = size.best_rounds.number, size.advantage[0] / worth if worth > 0 else 1.0
-        needs = self.design_needs(size)
-        sentences = [
+        said = (
             f"Design: {size.units:,} units in {_rounds(rounds)}. The policy then earns {amount(size.advantage)} more {self.reward} "
-            f"per target than after random assignment on as many, {min(share, 1):.0%} of what the experiment is worth. A design "
-            f"in one round needs about {needs:,.0f} units for what random assignment reaches with {size.units:,}: "
-            f"{self._saved(size):.0%} are saved.",
-        ]
+            f"per target than after random assignment on as many, {min(share, 1):.0%} of what the experiment is worth."
+        )
+        if (saved := self._saved(size)) > 0:
+            said += (
+                f" A design in one round needs about {self.design_needs(size):,.0f} units for what random assignment reaches "
+                f"with {size.units:,}: {saved:.0%} are saved."
+            )
+        first = size.units - (rounds - 1) * (size.units // rounds)
+        return [said, f"{'Begin' if rounds > 1 else 'Go on'} with: cobed design YOUR_TABLE --take {first}"]
+
+    def _rounds_sentences(self, size: Size) -> list[str]:
+        """What several rounds would bring, beside one."""
+        sentences = []
         for tried in size.rounds:
             mean, error = tried.difference
             words = "more" if mean < 0 else "less"
             noise = "" if abs(mean) >= 2 * error else ", which may be noise"
             sentences.append(
-                f"{_rounds(tried.number).capitalize()}: {amount((abs(mean), error))} {words} per target than in one, over "
+                f"In {_rounds(tried.number)} a target earns {amount((abs(mean), error))} {words} than in one, over "
                 f"{tried.num_worlds:,} of the worlds{noise}."
             )
         return sentences
