@@ -9,6 +9,7 @@ import pytest
 
 from cobed.budget import find_budget
 from cobed.campaign import worlds
+from cobed.campaign.campaign import Campaign
 from cobed.campaign.plan import PlanSettings, Rows, make_plan, start_from
 from cobed.campaign.spec import parse_spec
 from cobed.campaign.tables import read_table
@@ -18,7 +19,7 @@ from cobed.report.plan import plan_figure, plan_table
 from cobed.search import Session
 
 OPTIONS = ["none", "mail", "call", "visit"]
-SPEC = f"""name = "rounds"
+SPEC = f"""name = "several"
 [units]
 id = "customer"
 [context]
@@ -136,3 +137,29 @@ def test_a_plan_says_what_a_design_would_bring_also_where_random_assignment_was_
     with pytest.raises(KeyboardInterrupt):
         make_plan(known, TABLE, TABLE, PlanSettings([12], 20))
     assert designers == ["CO-BED"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "num_known", "units", "kind"), [(4, 2, 24, "design"), (2, 0, 200, "random is enough")]
+)
+def test_designing_pays_where_some_options_are_known_and_not_where_all_are_alike(
+    tmp_path, options, num_known, units, kind
+):
+    """Two of four options known from 200 rows: 5 standard errors are expected, and 2 needed (a miss in 1 of 700 seeds).
+
+    Where all are alike, few units gain by being balanced; of many there are as many of each option by themselves.
+    """
+    text = SPEC.replace(json.dumps(OPTIONS), json.dumps(OPTIONS[:options])).partition("rounds")
+    (tmp_path / "campaign.toml").write_text(text[0])
+    campaign = Campaign.create(tmp_path / "campaign.toml")
+    if num_known:
+        rng = np.random.default_rng(0)
+        past = pd.DataFrame({"customer": [f"h{i}" for i in range(200)], "recency": np.arange(200) % 5})
+        offers = np.resize(OPTIONS[:num_known], 200)
+        campaign.add_outcomes(past.assign(offer=offers, amount=rng.normal(0, 1, 200)))
+    table = read_table(pd.DataFrame({"customer": range(units), "recency": np.arange(units) % 5}), "units")
+    known = start_from(campaign.spec, campaign if num_known else None, [table], None)
+    plan = make_plan(known, table, table, PlanSettings([units], 300, seed=0))
+    campaign.close()
+    assert plan.verdict.kind == kind, plan
