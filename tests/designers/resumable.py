@@ -104,7 +104,7 @@ MODELS = {
 PAPER = {
     "discrete": (cobed.models.DiscreteExample, discrete.contexts(3), -discrete.contexts(3)),
     "continuous": (cobed.models.ContinuousExample, continuous.contexts()[:3], continuous.contexts()[:2]),
-    "bandit": (lambda: bandit.paper_bandit(jr.key(0)), bandit.targets()[:3], bandit.targets()[3:5]),
+    "bandit": (lambda: bandit.paper_bandit(jr.key(0)), bandit.targets(), bandit.targets()[1:]),
     "causal": (functools.partial(causal.CausalGraph, 4), causal.targets()[:3], causal.targets()[4:6]),
 }
 
@@ -129,7 +129,7 @@ def main(kind, folder=None, chunk=None):
             os.kill(os.getpid(), signal.SIGKILL)
 
     # Nothing to train compiles in a third of the time.
-    asked = {"objective": "value"} if kind == "dose" else {"network": CRITIC}
+    asked = {"objective": "value"} if kind == "dose" else {"objective": "infonce", "network": CRITIC}
     result = cobed.design(problem(kind), seed=0, budget=TINY, **asked, progress=dies, checkpoint=folder)
     num_chunks = sum(p.stage.endswith("design") for p in seen)
     print(json.dumps([result.actions.tolist(), result.history.tolist(), list(result.score), num_chunks]))
