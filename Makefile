@@ -8,7 +8,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all lint format pins bench clean check-python
+.PHONY: help install demo test fast-tests test-all lint style types format pins bench clean check-python
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,16 +36,24 @@ demo: install ## Run the demonstration
 	$(BIN)/cobed demo
 
 # Tests of one file share problems and compiled programs, so a file stays with one worker.
-test: lint ## Lint, check types, run the fast tests
+# Types are checked while the tests run; both must pass, and both finish.
+test: style ## Lint, check types, run the fast tests
+	@$(MAKE) --no-print-directory -k -j2 types fast-tests
+
+fast-tests: install
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
 
 # Coverage is printed here alone: Python 3.11 counts lines by a tracer, which takes a third more time.
 test-all: lint ## The same with the slow and statistical tests, and the coverage of the source
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "" --cov --cov-report=term:skip-covered
 
-lint: install ## Check style, format and types; change nothing
+lint: style types ## Check style, format and types; change nothing
+
+style: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: install
 	$(BIN)/basedpyright
 
 format: install ## Sort imports, fix what can be fixed, format

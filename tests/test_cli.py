@@ -15,9 +15,16 @@ def cobed(*arguments, cwd=None):
 def test_what_needs_no_design_does_not_load_jax():
     code = "import sys, cobed, cobed.cli, cobed.campaign.campaign; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_process_says_what_is_asked_or_what_is_wrong_and_ends_accordingly(tmp_path):
     answer = cobed("--help")
     assert answer.returncode == 0
     assert "demo" in answer.stdout
+    (tmp_path / "campaign.toml").write_text("")
+    wrong = cobed("status", cwd=tmp_path)
+    assert wrong.returncode == 1
+    assert wrong.stderr.startswith("cobed: There is no campaign in campaign.db yet")
 
 
 def test_every_public_name_can_be_loaded():
@@ -44,8 +51,8 @@ def test_the_demo_leaves_a_campaign_to_go_on_with_and_writes_over_none(tmp_path)
     assert _free(tmp_path / "here") == tmp_path / "here-2"
 
 
-def test_a_wrong_budget_is_a_sentence_and_not_a_traceback(tmp_path):
-    answer = cobed("demo", "--budget", "enormous", cwd=tmp_path)
+def test_a_wrong_budget_is_a_sentence_and_not_a_traceback(run_command, tmp_path):
+    answer = run_command("demo", "--budget", "enormous", cwd=tmp_path)
     assert answer.returncode == 1
     assert answer.stderr.startswith("cobed: Unknown budget 'enormous'. Allowed: 'smoke', 'quick', 'paper'")
     assert list(tmp_path.iterdir()) == []
@@ -62,8 +69,8 @@ def test_a_wrong_budget_is_a_sentence_and_not_a_traceback(tmp_path):
         (["discrete", "--worlds", "1"], "cobed: --worlds must be at least 2"),
     ],
 )
-def test_a_wrong_reproduction_is_a_sentence_and_leaves_nothing(tmp_path, arguments, message):
-    answer = cobed("reproduce", *arguments, cwd=tmp_path)
+def test_a_wrong_reproduction_is_a_sentence_and_leaves_nothing(run_command, tmp_path, arguments, message):
+    answer = run_command("reproduce", *arguments, cwd=tmp_path)
     assert answer.returncode == 1
     assert answer.stderr.startswith(message)
     assert list(tmp_path.iterdir()) == []

@@ -60,12 +60,12 @@ def test_check_needs_no_jax(folder):
     assert "customers.csv: fine. 12 rows, 2 context column(s)" in answer.stdout
 
 
-def test_init_writes_a_spec_that_passes_its_own_check_and_is_never_written_over(folder):
+def test_init_writes_a_spec_that_passes_its_own_check_and_is_never_written_over(run_command, folder):
     arguments = ["init", "new.toml", "--from", "history.csv", "--action", "offer", "--outcome", "amount"]
-    assert cobed(*arguments, cwd=folder).returncode == 0
-    answer = cobed("check", "--spec", "new.toml", "history.csv", cwd=folder)
+    assert run_command(*arguments, cwd=folder).returncode == 0
+    answer = run_command("check", "--spec", "new.toml", "history.csv", cwd=folder)
     assert "12 outcomes, 12 actions" in answer.stdout, answer.stderr
-    again = cobed(*arguments, cwd=folder)
+    again = run_command(*arguments, cwd=folder)
     assert again.returncode == 1
     assert "exists already and is not written over" in again.stderr
 
@@ -83,20 +83,20 @@ def test_init_writes_a_spec_that_passes_its_own_check_and_is_never_written_over(
         (["design", "customers.csv", "--store", "mysql://x"], "cobed: 'mysql' databases are not supported"),
     ],
 )
-def test_what_is_wrong_is_a_sentence_and_not_a_traceback(folder, arguments, message):
+def test_what_is_wrong_is_a_sentence_and_not_a_traceback(run_command, folder, arguments, message):
     (folder / "bad.csv").write_text("customer,recency,new\n1,2,0\n2,x,1\n")
-    answer = cobed(*arguments, cwd=folder)
+    answer = run_command(*arguments, cwd=folder)
     assert answer.returncode == 1
     assert answer.stderr.startswith(message), answer.stderr
     assert "Traceback" not in answer.stderr
 
 
-def test_outputs_take_the_place_of_nothing_else(folder):
+def test_outputs_take_the_place_of_nothing_else(run_command, folder):
     """All told before the work: none of these commands computes anything."""
     (folder / "assignments.csv").write_text("customer,offer,amount\n001,none,12\n")
     (folder / "report.html").write_text("mine")
     (folder / "campaign.db-wal").write_text("")
-    for command, message in [
+    for line, message in [
         ("design customers.csv", "assignments.csv exists already, and it is not known that cobed wrote it"),
         ("design customers.csv --out customers.csv", "customers.csv is the table of units and is not written over"),
         ("design customers.csv --targets history.csv --out ./history.csv", "history.csv is the table of targets"),
@@ -110,13 +110,13 @@ def test_outputs_take_the_place_of_nothing_else(folder):
         ("report", "report.html exists already"),
         ("export --out .", ". is a directory"),
     ]:
-        answer = cobed(*command.split(), cwd=folder)
-        assert answer.returncode == 1, command
+        answer = run_command(*line.split(), cwd=folder)
+        assert answer.returncode == 1, line
         assert answer.stderr.startswith(f"cobed: {message}"), answer.stderr
     assert not (folder / "campaign.db").exists()
-    for command in ("design customers.csv", "plan customers.csv", "export", "report", "demo", "reproduce discrete"):
-        answer = cobed(*command.split(), "--out", "", cwd=folder)
-        assert answer.returncode == 2, command
+    for line in ("design customers.csv", "plan customers.csv", "export", "report", "demo", "reproduce discrete"):
+        answer = run_command(*line.split(), "--out", "", cwd=folder)
+        assert answer.returncode == 2, line
         assert "the name is empty" in answer.stderr, answer.stderr
 
 

@@ -214,13 +214,16 @@ def test_numbers_in_the_field_leave_the_cost_of_a_round_to_its_own_units(begin):
 # A server that goes away.
 
 
-def test_a_design_is_stored_when_the_server_was_restarted_meanwhile(begin, meanwhile, postgres, postgres_url, capfd):
+def test_a_design_is_stored_when_the_server_was_restarted_meanwhile(
+    begin, meanwhile, postgres, postgres_url, monkeypatch, capfd
+):
+    monkeypatch.setattr(store, "WAITS", (0.1, 0.2, 0.4, 1, 2, 4, 8))
     campaign = begin(location=postgres_url)
     campaign.add_outcomes(people(4, 50).assign(offer="none", amount=50.0))
 
     def restart():
         postgres.stop()
-        threading.Timer(1.5, postgres.start).start()
+        threading.Timer(0.2, postgres.start).start()
 
     meanwhile.do = restart
     frame = campaign.recommend(people(4))

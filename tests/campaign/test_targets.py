@@ -29,7 +29,7 @@ likelihood = "normal"
 typical = 5
 spread = 2
 [design]
-budget = "smoke"
+designer = "Random"
 """
 
 

@@ -46,10 +46,12 @@ def main() -> None:
         assigned = campaign.recommend(units(8 * number))
         found[part] = {"actions": assigned["action"].tolist(), "method": campaign.rounds()[-1].summary["method"]}
         campaign.add_outcomes(assigned.assign(wait=rng.exponential(3.0, 8)))
-        found["posterior"] = campaign.posterior()[1].method
-        found["policy"] = campaign.deploy(units(100))["action"].tolist()
-        found["page"] = "Who is still awaited" in write_report(campaign, "report.html").read_text()
         campaign.close()
+    campaign = Campaign.open("campaign.db", "campaign.toml")
+    found["posterior"] = campaign.posterior()[1].method
+    found["policy"] = campaign.deploy(units(100))["action"].tolist()
+    found["page"] = "Who is still awaited" in write_report(campaign, "report.html").read_text()
+    campaign.close()
     print(json.dumps(found))
 
 
