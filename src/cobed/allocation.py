@@ -213,10 +213,10 @@ def _decide_at_thresholds(
         counts, split = _integer(kinds, *ends), _split(kinds, *ends)
         if counts is not None and split is not None:
             total, bound = split.gain, min(_bound(rows, p) for p in (prices, split.prices))
-            found = gain + float((counts * np.where(counts > 0, kinds.gains, 0.0)).sum())
+            reached = gain + float((counts * np.where(counts > 0, kinds.gains, 0.0)).sum())
             # Rows farther from their threshold than what is left to gain keep their action in every better choice.
-            proven = size >= len(order) or bound - found <= margins[order[size]]
-            if proven or bound - found <= NEAR_ENOUGH or 4 * size > MAX_AT_THRESHOLD:
+            proven = size >= len(order) or bound - reached <= margins[order[size]]
+            if proven or bound - reached <= NEAR_ENOUGH or 4 * size > MAX_AT_THRESHOLD:
                 chosen[near] = _spread(kinds, counts)
                 looser = [_split(kinds, ends[0] - step, ends[1] + step) for step in np.diag(1 / rows.units)]
                 rises = (0.0 if more is None else max(more.gain - total, 0.0) * rows.scale for more in looser)

@@ -179,18 +179,18 @@ class Feasible(eqx.Module):
         Every batch that is allowed can be reached, and no other. Differentiable.
         """
         # Limits are part of a design that is trained, and the ascent moves all of a design that has a gradient.
-        own = jax.lax.stop_gradient(jax.tree.map(jnp.asarray, self))
-        actions = own.with_fixed(actions)
+        limits = jax.lax.stop_gradient(jax.tree.map(jnp.asarray, self))
+        actions = limits.with_fixed(actions)
         if not self.is_limited:
             return actions
-        anchor = own.anchor
-        start, total = (jnp.einsum("lda,da->l", own.weights, numbers) for numbers in (anchor, actions))
+        anchor = limits.anchor
+        start, total = (jnp.einsum("lda,da->l", limits.weights, numbers) for numbers in (anchor, actions))
         shares = []
-        for broken, end in ((total > own.most, own.most), (total < own.least, own.least)):
+        for broken, end in ((total > limits.most, limits.most), (total < limits.least, limits.least)):
             shares.append(jnp.where(broken, (end - start) / jnp.where(broken, total - start, 1.0), 1.0))
         share = jnp.clip(jnp.min(jnp.concatenate(shares)), 0.0, 1.0)
         # Numbers in no limit stay as they are.
-        return jnp.where(jnp.any(own.weights != 0, axis=0), anchor + share * (actions - anchor), actions)
+        return jnp.where(jnp.any(limits.weights != 0, axis=0), anchor + share * (actions - anchor), actions)
 
     def among(self, candidates: Float[Array, "D J A"]) -> "Feasible":
         """What is allowed where each unit gets one of its candidates: their positions are the named actions."""

@@ -47,13 +47,13 @@ def is_saturated(bound: float, batch_size: int) -> bool:
 
 
 def prior_contrastive(
-    own: Float[Array, " N"], evidence: Float[Array, " N"], num_contrasts: int
+    likelihoods: Float[Array, " N"], evidence: Float[Array, " N"], num_contrasts: int
 ) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
     """Per-sample lower and upper bounds on EIG(psi) from log-likelihoods.
 
-    `own[i]` = log p(y_i | psi_i), `evidence[i]` = log sum_l p(y_i | psi_l) over independent contrasts. With the own draw
+    `likelihoods[i]` = log p(y_i | psi_i), `evidence[i]` = log sum_l p(y_i | psi_l) over independent contrasts. With psi_i
     among the contrasts the mean is a lower bound (PCE, at most log(L+1)); without it, an upper bound (nested Monte Carlo).
     """
-    lower = own - jnp.logaddexp(own, evidence) + np.log(num_contrasts + 1)
-    upper = own - evidence + np.log(num_contrasts)
+    lower = likelihoods - jnp.logaddexp(likelihoods, evidence) + np.log(num_contrasts + 1)
+    upper = likelihoods - evidence + np.log(num_contrasts)
     return lower, upper

@@ -64,8 +64,8 @@ def _log_distances(points: np.ndarray) -> np.ndarray:
     for first in range(0, len(points), NEIGHBOUR_ROWS):
         rows = slice(first, first + NEIGHBOUR_ROWS)
         distances = squares[rows, None] + squares[None, :] - 2 * points[rows] @ points.T
-        own = np.arange(len(distances))
-        distances[own, first + own] = np.inf
+        within = np.arange(len(distances))
+        distances[within, first + within] = np.inf
         nearest[rows] = distances.min(axis=1)
     return 0.5 * np.log(np.maximum(nearest, 1e-20))
 

@@ -111,7 +111,7 @@ def evaluate(
         raise ProblemError(f"num_worlds must be at least 2, to have a mean and its error; got {num_worlds}.")
     if num_draws < 2:
         raise ProblemError(f"num_draws must be at least 2, got {num_draws}.")
-    actions, own = _actions(problem, design, num_worlds)
+    actions, by_world = _actions(problem, design, num_worlds)
     played = Data(problem.contexts, actions, np.zeros(problem.num_contexts))
     if sampler is None:
         sampler = choose_sampler(problem.model, played, num_draws)
@@ -127,16 +127,16 @@ def evaluate(
         batch_size = int(np.clip(2**21 // cost, 1, 64))
     batch_size = min(batch_size, num_worlds)
     replay = Replay(problem, truth, played, sampler, chooser)
-    values = _evaluate(world_keys(as_key(seed), num_worlds), own, replay, num_draws, batch_size)
-    found, quality = jax.tree.map(np.asarray, values)
+    values = _evaluate(world_keys(as_key(seed), num_worlds), by_world, replay, num_draws, batch_size)
+    scores, quality = jax.tree.map(np.asarray, values)
     space = problem.model.action_space
     diagnostics = {name: float(np.mean(value)) for name, value in quality.items()}
     return Scores(
-        regret=Score(found["regret"]),
-        mse_m=Score(found["mse_m"]),
-        mse_m_plug_in=Score(found["mse_m_plug_in"]),
-        hit_rate=None if space.continuous else Score(found["hit"]),
-        mse_a=Score(found["mse_a"]) if space.continuous else None,
+        regret=Score(scores["regret"]),
+        mse_m=Score(scores["mse_m"]),
+        mse_m_plug_in=Score(scores["mse_m_plug_in"]),
+        hit_rate=None if space.continuous else Score(scores["hit"]),
+        mse_a=Score(scores["mse_a"]) if space.continuous else None,
         sampler=sampler.name,
         diagnostics=diagnostics,
         warnings=_doubts(sampler, quality),
@@ -195,31 +195,31 @@ def _actions(
         raise ProblemError(
             f"There are designs of {len(design)} worlds, and {num_worlds} are asked for. Give one of each."
         )
-    own = jnp.stack([problem.check_actions(actions) for actions in design])
-    return own[0], own
+    by_world = jnp.stack([problem.check_actions(actions) for actions in design])
+    return by_world[0], by_world
 
 
 @lean_jit
 def _evaluate(
-    keys: Key[Array, " W"], own: Float[Array, "W D A"] | None, replay: Replay, num_draws: int, batch_size: int
+    keys: Key[Array, " W"], by_world: Float[Array, "W D A"] | None, replay: Replay, num_draws: int, batch_size: int
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     problem, truth, design, sampler = replay.problem, replay.truth, replay.design, replay.sampler
     entries = jnp.asarray(problem.model.action_space.continuous, dtype=int)
 
     def one(arguments: tuple[Key[Array, ""], Array | None]) -> tuple[dict[str, Array], dict[str, Array]]:
-        key, own = arguments
+        key, actions = arguments
         _, _, infer_key, thin_key = jr.split(key, 4)
-        world, data = play(key, truth.model, design if own is None else design.with_actions(own))
+        world, data = play(key, truth.model, design if actions is None else design.with_actions(actions))
         draws = sampler.draw(infer_key, problem.model, data)
         params, log_weights = draws.params, draws.log_weights
         if num_draws < sampler.num_draws:
             kept = systematic(thin_key, log_weights, num_draws)
             params, log_weights = jax.tree.map(lambda leaf: leaf[kept], params), jnp.zeros(num_draws)
         weights = jax.nn.softmax(log_weights)
-        plug_in, chosen = jax.vmap(lambda place: replay.chooser(params, weights, *place))(problem.places)
+        plug_in, chosen = jax.vmap(lambda target: replay.chooser(params, weights, *target))(problem.places)
         # The posterior mean of m* itself: the mean of the draws' own maxima.
         estimate = weights @ over_draws(problem.model, lambda psi: problem.best(psi)[0], params)
-        values, best = jax.vmap(lambda place: truth.optimum(truth.model, world, *place))(problem.places)
+        values, best = jax.vmap(lambda target: truth.optimum(truth.model, world, *target))(problem.places)
         earned = jax.vmap(truth.model.mean_reward, in_axes=(None, 0, 0))(world, problem.targets, chosen)
         scores = {
             "regret": jnp.mean(values - earned),
@@ -230,7 +230,7 @@ def _evaluate(
         }
         return scores, {"ess": effective_size(draws.log_weights), **draws.diagnostics}
 
-    return jax.lax.map(one, (keys, own), batch_size=batch_size)
+    return jax.lax.map(one, (keys, by_world), batch_size=batch_size)
 
 
 def _doubts(sampler: AbstractSampler, quality: dict[str, np.ndarray]) -> tuple[str, ...]:

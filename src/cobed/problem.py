@@ -101,7 +101,7 @@ class Problem(eqx.Module):
 
     def best(self, params: Params) -> tuple[Float[Array, " T"], Float[Array, "T A"]]:
         """m*(psi) and the best allowed actions, at every target."""
-        return jax.vmap(lambda place: self.optimum(self.model, params, *place))(self.places)
+        return jax.vmap(lambda target: self.optimum(self.model, params, *target))(self.places)
 
     def check_actions(self, design: Any) -> Float[Array, "D A"]:
         """A design, actions or what has them, as an array (D, A); `ProblemError` where it is none for this problem."""

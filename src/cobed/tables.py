@@ -29,12 +29,12 @@ def read_numbers(values: Any, name: str, ndim: int, advice: str = "Fill them or 
         raise ProblemError(f"{name} have shape {array.shape}; {wanted}, is expected.")
     bad = np.argwhere(~(np.abs(array) <= np.finfo(np.float32).max))
     if len(bad):
-        place = bad[0]
-        where = f"row {values.index[place[0]] if hasattr(values, 'index') and hasattr(values, 'iloc') else place[0]}"
+        first = bad[0]
+        where = f"row {values.index[first[0]] if hasattr(values, 'index') and hasattr(values, 'iloc') else first[0]}"
         if ndim == 2:
-            column = repr(values.columns[place[1]]) if hasattr(values, "columns") else place[1]
+            column = repr(values.columns[first[1]]) if hasattr(values, "columns") else first[1]
             where += f", column {column}"
-        value = array[tuple(place)]
+        value = array[tuple(first)]
         single = " in single precision" if np.isfinite(value) else ""
         raise ProblemError(
             f"{name}, {where}: {value} is not a finite number{single} ({len(bad)} such value(s) in all). {advice}"

@@ -130,7 +130,7 @@ class Campaign:
         return part.with_columns(action_columns(self.spec, [row.action for row in rows]))
 
     def _design(
-        self, chosen: Selection, targets: Table, mark: str, budget: Any, progress: "Reporter | None"
+        self, chosen: Selection, targets: Table, units_hash: str, budget: Any, progress: "Reporter | None"
     ) -> list[Assignment]:
         """Design a round and store it: a new one, or the last one anew."""
         from cobed.campaign.rounds import RoundDesign, RoundUnits, Targets
@@ -151,7 +151,7 @@ class Campaign:
             field = read_field(connection, spec, encoding, chosen.number, len(table))
             known = kept.outcomes_mark(connection)
         seed = spec.seed + 1_000 * chosen.number + chosen.version
-        final = RoundWriter(self.store, spec, self.directory or Path.cwd(), chosen, encoding, mark, seed, known)
+        final = RoundWriter(self.store, spec, self.directory or Path.cwd(), chosen, encoding, units_hash, seed, known)
         unsaved = final.unsaved()
         if unsaved is not None:
             return final.write(*unsaved, None)
@@ -236,9 +236,9 @@ class Campaign:
     def _posterior(self, encoding: Encoding) -> "tuple[AbstractModel, Posterior]":
         from cobed.campaign.engine import learn_from
 
-        mark = (self.store.read(kept.outcomes_mark), encoding.to_json())
-        if self._known is None or self._known[0] != mark:
-            self._known = (mark, *learn_from(self.spec, encoding, self.directory, self.data(encoding)))
+        learned_from = (self.store.read(kept.outcomes_mark), encoding.to_json())
+        if self._known is None or self._known[0] != learned_from:
+            self._known = (learned_from, *learn_from(self.spec, encoding, self.directory, self.data(encoding)))
         return self._known[1:]
 
     # What to do.
@@ -295,8 +295,8 @@ class Campaign:
     def uploads(self) -> pd.DataFrame:
         """Every table of outcomes and every withdrawal: its number, what it was, how many rows it changed."""
         names = ["upload", "name", "created", "round", "rows", "withdrawn"]
-        found = [{**row, "upload": row["id"]} for row in self.store.read(kept.read_uploads)]
-        return pd.DataFrame({name: [row[name] for row in found] for name in names}, dtype=object)
+        uploads = [{**row, "upload": row["id"]} for row in self.store.read(kept.read_uploads)]
+        return pd.DataFrame({name: [row[name] for row in uploads] for name in names}, dtype=object)
 
     def export(self) -> pd.DataFrame:
         """Everything as one table: a row for each unit of each round, with its context, what was planned and what came back."""

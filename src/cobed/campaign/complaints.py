@@ -61,11 +61,11 @@ class Complaints:
         if not self.faults:
             return
         first = sorted(
-            (int(position), place) for place, fault in enumerate(self.faults) for position in fault.positions[:MAX_TOLD]
+            (int(position), which) for which, fault in enumerate(self.faults) for position in fault.positions[:MAX_TOLD]
         )
         said = []
-        for position, place in first[:MAX_TOLD]:
-            fault = self.faults[place]
+        for position, which in first[:MAX_TOLD]:
+            fault = self.faults[which]
             said.append(f"{self.table.where(position)}, column {fault.column!r}: {fault.sentence(position)}")
         more = sum(len(fault.positions) for fault in self.faults) - len(said)
         raise TableError("\n".join([*said, f"... and {more:,} more in {self.table.name}."] if more else said))

@@ -73,13 +73,13 @@ class Encoding:
             return self
         facts = {}
         for name, column in spec.context.items():
-            found = self.absent(name, column, cells[name])
-            facts[name] = [fact for fact in FACTS if fact in self.facts.get(name, ()) or found[fact].any()]
-        return Encoding(self.fitted, {name: found for name, found in facts.items() if found})
+            absent = self.absent(name, column, cells[name])
+            facts[name] = [fact for fact in FACTS if fact in self.facts.get(name, ()) or absent[fact].any()]
+        return Encoding(self.fitted, {name: present for name, present in facts.items() if present})
 
     def learning(self, spec: CampaignSpec, cells: Cells) -> "Encoding":
         """The encoding of a campaign that stores these cells: levels that are new become known."""
-        known = {name: [cell for cell in found if cell is not None] for name, found in cells.items()}
+        known = {name: [cell for cell in column if cell is not None] for name, column in cells.items()}
         grown = {name: spec.context[name].grow(fitted, known[name]) for name, fitted in self.fitted.items()}
         return Encoding(grown, self.facts).knowing(spec, cells)
 
@@ -140,12 +140,12 @@ def _read_column(name: str, column: Column, fitted: Any, complaints: Complaints,
         return column.read(name, table, fitted, complaints)
     known = np.flatnonzero(~(missing | new))
     inner = Complaints(dataclasses.replace(table, frame=table.frame[[name]], original=None).part(known))
-    found = iter(column.read(name, inner.table, fitted, inner))
+    known_cells = iter(column.read(name, inner.table, fitted, inner))
     complaints.take(inner, known)
     text = table.text(name).to_numpy()
     return [
-        None if is_missing else text[place] if is_new else next(found)
-        for place, (is_missing, is_new) in enumerate(zip(missing, new, strict=True))
+        None if is_missing else text[row] if is_new else next(known_cells)
+        for row, (is_missing, is_new) in enumerate(zip(missing, new, strict=True))
     ]
 
 
@@ -185,9 +185,9 @@ def read_actions(spec: CampaignSpec, table: Table, complaints: Complaints) -> li
     """The action of each row in the user's words, a name or a dictionary of numbers; None where the cell is empty."""
     if spec.action.options is not None:
         advice = "Correct the cell; only the options of campaign.toml can be learned from."
-        places = table.one_of(spec.action.column, spec.action.options, complaints, advice, allow_missing=True)
-        _check_lost_options(spec, table, places, complaints)
-        return [spec.action.options[place] if place >= 0 else None for place in places]
+        indices = table.one_of(spec.action.column, spec.action.options, complaints, advice, allow_missing=True)
+        _check_lost_options(spec, table, indices, complaints)
+        return [spec.action.options[index] if index >= 0 else None for index in indices]
     numbers = spec.action.numbers or {}
     columns: list[list[float]] = []
     for name, bounds in numbers.items():
@@ -201,7 +201,7 @@ def read_actions(spec: CampaignSpec, table: Table, complaints: Complaints) -> li
     ]
 
 
-def _check_lost_options(spec: CampaignSpec, table: Table, places: np.ndarray, complaints: Complaints) -> None:
+def _check_lost_options(spec: CampaignSpec, table: Table, indices: np.ndarray, complaints: Complaints) -> None:
     """An empty cell beside an outcome may have been the option 'none' before some program took it for missing."""
     column = spec.action.column
     named = [option for option in spec.action.options or () if plain(option) in MISSING]
@@ -211,7 +211,7 @@ def _check_lost_options(spec: CampaignSpec, table: Table, places: np.ndarray, co
     lost = table.frame[column].isna().to_numpy(dtype=bool)
     if table.original is None:
         lost = lost | (table.text(column) == "").to_numpy(dtype=bool)
-    empty = (places < 0) & lost & ~table.missing(spec.outcome.column)
+    empty = (indices < 0) & lost & ~table.missing(spec.outcome.column)
     complaints.add(
         empty, column,
         f"Programs such as pandas take the option {named[0]!r} for an empty cell, so it is not known what this unit got. "

@@ -110,26 +110,26 @@ def _import_program(text: str, directory: Path | None) -> Any:
         raise SpecError(
             f"model.program {text!r} is code of the spec's author, and --no-program (or {NO_PROGRAM}) forbids to run it."
         )
-    places = [str(place.resolve()) for place in (directory, Path.cwd()) if place is not None]
-    sys.path[:0] = places
+    folders = [str(folder.resolve()) for folder in (directory, Path.cwd()) if folder is not None]
+    sys.path[:0] = folders
     try:
         _say_once(module)
         return getattr(importlib.import_module(module), name)
     except Exception as error:  # whatever the user's module raises
         raise SpecError(
             f"model.program {text!r} cannot be loaded: {type(error).__name__}: {error}. It is looked for in "
-            f"{' and '.join(dict.fromkeys(places))} and among the installed packages."
+            f"{' and '.join(dict.fromkeys(folders))} and among the installed packages."
         ) from error
     finally:
-        for place in places:
-            sys.path.remove(place)
+        for folder in folders:
+            sys.path.remove(folder)
 
 
 @functools.cache
 def _say_once(module: str) -> None:
-    found = importlib.util.find_spec(module)
-    if found is not None:
-        print(f"cobed: running the code of {found.origin}, which model.program of the spec names.", file=sys.stderr)
+    source = importlib.util.find_spec(module)
+    if source is not None:
+        print(f"cobed: running the code of {source.origin}, which model.program of the spec names.", file=sys.stderr)
 
 
 def learn_from(
@@ -189,8 +189,8 @@ def design_batch(
 ) -> DesignResult:
     """Allowed actions for the units of a batch that tell most about the best rewards at the targets, given what is known."""
     # Before any outcome the model's own prior has endless draws, and a process holds the outcomes itself.
-    own = posterior.method == "prior" or model.process() is not None
-    problem = batch.problem((model if own else model.given(posterior)).matched())
+    keeps_belief = posterior.method == "prior" or model.process() is not None
+    problem = batch.problem((model if keeps_belief else model.given(posterior)).matched())
     if spec.design.designer != DEFAULTS["designer"]:
         return DESIGNERS.named(spec.design.designer)(problem, seed=seed)
     budget = find_budget(budget or spec.design.budget)

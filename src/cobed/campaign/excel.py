@@ -91,12 +91,12 @@ def _cells(where: str, page: Any) -> tuple[pd.DataFrame, np.ndarray]:
     from openpyxl.utils import get_column_letter
 
     columns: dict[str, list[Any]] = {}
-    for place, title in enumerate(heading):
-        values = [row[place] for _, row in body]
+    for index, title in enumerate(heading):
+        values = [row[index] for _, row in body]
         name = "" if title is None else str(title).strip()
         if not name:
             if any(value is not None for value in values):
-                letter = get_column_letter(page.min_column + place)
+                letter = get_column_letter(page.min_column + index)
                 raise TableError(f"{where}, row {top}: column {letter} has cells and no heading. Name it, or empty it.")
             continue
         if name in columns:

@@ -46,15 +46,15 @@ def count_gaps(spec: CampaignSpec, encoding: Encoding, cells: Cells, table: str)
     rows, warnings = len(next(iter(cells.values()))), []
     sparse: list[str] = []
     for name, column in spec.context.items():
-        found = encoding.absent(name, column, cells[name])
+        absent = encoding.absent(name, column, cells[name])
         for fact in FACTS:
-            count = int(found[fact].sum())
+            count = int(absent[fact].sum())
             if not count:
                 continue
             counts[fact][name] = count
             is_learned = fact in encoding.facts.get(name, ())
             if fact == NEW_VALUE:
-                levels = Counter(cell for cell, is_new in zip(cells[name], found[fact], strict=True) if is_new)
+                levels = Counter(cell for cell, is_new in zip(cells[name], absent[fact], strict=True) if is_new)
                 warnings += _near_levels(name, levels, encoding.fitted.get(name) or [], table)
             if count >= MANY * rows and is_learned:
                 sparse.append(f"{_cut(name)} ({share(count / rows)})")

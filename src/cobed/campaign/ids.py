@@ -31,18 +31,18 @@ def near_ids(units: Collection[str], known: Collection[str]) -> dict[str, str]:
 
 def likely_id(unit: str, known: Collection[str]) -> str:
     """' Did you mean ...?', or nothing where no known unit has such an id."""
-    found = near_ids([unit], known).get(unit) or near(unit, sorted(known))
-    return "" if found is None else f" Did you mean {found!r}?"
+    likely = near_ids([unit], known).get(unit) or near(unit, sorted(known))
+    return "" if likely is None else f" Did you mean {likely!r}?"
 
 
 def check_new(spec: CampaignSpec, table: Table, ids: Sequence[str], near: dict[str, str], known: str) -> None:
     """`TableError` where ids of a table are nearly others; `known` says where those are."""
     if not near or spec.units.exact_ids:
         return
-    place = next(place for place, unit in enumerate(ids) if unit in near)
-    unit = ids[place]
+    row = next(row for row, unit in enumerate(ids) if unit in near)
+    unit = ids[row]
     raise TableError(
-        f"{table.where(place)}, column {spec.units.id!r}: {unit!r} is not {known}, but {near[unit]!r} is ({len(near):,} such "
+        f"{table.where(row)}, column {spec.units.id!r}: {unit!r} is not {known}, but {near[unit]!r} is ({len(near):,} such "
         f"row(s)). Did you mean {near[unit]!r}? Spreadsheets drop leading zeros and change long numbers: make the column text "
         "before you save. If these are other units, set exact_ids = true under [units] in campaign.toml."
     )

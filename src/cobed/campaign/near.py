@@ -30,19 +30,19 @@ def same_plain(word: str, valid: Iterable[str]) -> str | None:
 
 def near(word: str, valid: Sequence[str]) -> str | None:
     """The valid word that was probably meant: the same but for case, spaces, accents, or one typing error."""
-    found = same_plain(word, valid)
-    if found is not None or len(word) < SHORTEST:
-        return found
+    same = same_plain(word, valid)
+    if same is not None or len(word) < SHORTEST:
+        return same
     wanted = plain(word)
     return next((name for name in valid if len(name) >= SHORTEST - 1 and _one_error(wanted, plain(name))), None)
 
 
 def nearest(word: str, valid: Sequence[str]) -> str:
     """' Did you mean ...?', or nothing where no valid name is like the word."""
-    found = near(word[:200], valid)
-    if found is None:
-        found = next(iter(difflib.get_close_matches(word[:200], valid, n=1, cutoff=0.6)), None)
-    return f" Did you mean {found!r}?" if found is not None else ""
+    likely = near(word[:200], valid)
+    if likely is None:
+        likely = next(iter(difflib.get_close_matches(word[:200], valid, n=1, cutoff=0.6)), None)
+    return f" Did you mean {likely!r}?" if likely is not None else ""
 
 
 def _one_error(left: str, right: str) -> bool:

@@ -65,7 +65,7 @@ def add_outcomes(store: Store, spec: CampaignSpec, table: Table, round: int | No
         seen = kept.rounds_of_hash(connection, table.hash)
         if round is None and seen is not None:
             _check_meaning(table, seen, planned)
-        last = {unit: found[-1] for unit, found in planned.items()}
+        last = {unit: entries[-1] for unit, entries in planned.items()}
         unplanned = np.flatnonzero(back & ~np.array([unit in last for unit in ids], bool))
         warnings: list[str] = []
         if len(unplanned):
@@ -74,11 +74,11 @@ def add_outcomes(store: Store, spec: CampaignSpec, table: Table, round: int | No
             last |= {row.unit: Planned(0, row, None) for row in made}
         new: list[Outcome] = []
         counts = dict.fromkeys(("added", "corrected", "unchanged", "unplanned", "other_action"), 0)
-        for place in np.flatnonzero(back):
-            number, row, before = last[ids[place]]
+        for position in np.flatnonzero(back):
+            number, row, before = last[ids[position]]
             # A table that says nothing of the action leaves what was told of it before.
-            action = (before or row).action if given[place] is None else given[place]
-            outcome = Outcome(number, row.unit, float(values[place]), action)
+            action = (before or row).action if given[position] is None else given[position]
+            outcome = Outcome(number, row.unit, float(values[position]), action)
             if before == outcome:
                 counts["unchanged"] += 1
                 continue
@@ -130,21 +130,21 @@ def _planned(connection: Any, round: int | None, units: list[str]) -> dict[str, 
     numbers = [r.id for r in kept.read_rounds(connection)]
     if round is not None and round not in numbers:
         raise CampaignError(f"There is no round {round}. Rounds so far: {', '.join(map(str, numbers)) or 'none'}.")
-    found: dict[str, list[Planned]] = {}
+    by_unit: dict[str, list[Planned]] = {}
     for planned in sorted(kept.read_units(connection, units, round), key=lambda planned: planned.round):
-        found.setdefault(planned.row.unit, []).append(planned)
-    return found
+        by_unit.setdefault(planned.row.unit, []).append(planned)
+    return by_unit
 
 
 def _check_meaning(table: Table, seen: set[int], planned: dict[str, list[Planned]]) -> None:
     """A table taken for one round may come again, or be what came back of a later round by chance: only the user knows."""
-    for unit, found in planned.items():
-        earlier = [place.round for place in found[:-1] if place.round in seen]
-        if earlier and found[-1].outcome is None and found[-1].round not in seen:
+    for unit, entries in planned.items():
+        earlier = [entry.round for entry in entries[:-1] if entry.round in seen]
+        if earlier and entries[-1].outcome is None and entries[-1].round not in seen:
             raise CampaignError(
-                f"{table.name} was taken before, for round {earlier[-1]}. Unit {unit!r} is in round {found[-1].round} too, "
+                f"{table.name} was taken before, for round {earlier[-1]}. Unit {unit!r} is in round {entries[-1].round} too, "
                 f"and has no outcome there yet. The same table once more: --round {earlier[-1]}, which changes nothing. "
-                f"What came back of round {found[-1].round}, which happens to be the same: --round {found[-1].round}."
+                f"What came back of round {entries[-1].round}, which happens to be the same: --round {entries[-1].round}."
             )
 
 
@@ -167,7 +167,7 @@ def _history(
     table.require([*spec.context, *spec.action.columns], why)
     part = table.part(rows)
     complaints = Complaints(part)
-    missing = np.array([given[place] is None for place in rows])
+    missing = np.array([given[position] is None for position in rows])
     complaints.add(missing, spec.action.columns[0], "A unit that no round had planned needs the action it got.")
     complaints.tell()
     known = stored_encoding(connection, spec)
@@ -178,8 +178,8 @@ def _history(
     if encoding != known:
         kept.write_meta(connection, "encoding", encoding.to_json())
     made = [
-        Assignment(str(ids[place]), context, given[place], "unplanned")
-        for place, context in zip(rows, rows_of(cells), strict=True)
+        Assignment(str(ids[position]), context, given[position], "unplanned")
+        for position, context in zip(rows, rows_of(cells), strict=True)
     ]
     kept.write_round(connection, Round(0, kept.now(), "", spec.seed, 1, {"method": "history"}), made)
     return made, warnings
@@ -206,16 +206,16 @@ def withdraw_units(store: Store, units: Sequence[str], round: int | None = None)
         planned = _planned(connection, round, list(units))
         rows: list[Outcome] = []
         for unit in dict.fromkeys(units):
-            found = planned.get(unit)
-            if found is None:
+            entries = planned.get(unit)
+            if entries is None:
                 where = "no round" if round is None else f"not in round {round}"
                 likely = likely_id(unit, kept.known_units(connection, None))
                 raise CampaignError(
                     f"Unit {unit!r} is {'in ' if round is None else ''}{where}.{likely} Nothing was withdrawn."
                 )
-            number, row, outcome = found[-1]
+            number, row, outcome = entries[-1]
             if outcome is None:
-                others = [place.round for place in found if place.outcome is not None]
+                others = [entry.round for entry in entries if entry.outcome is not None]
                 advice = f" It has one in round {others[-1]}: --round {others[-1]}." if others else ""
                 raise CampaignError(f"Unit {unit!r} has no outcome in round {number}.{advice} Nothing was withdrawn.")
             rows.append(Outcome(number, row.unit, None, outcome.action))
@@ -227,10 +227,10 @@ def withdraw_units(store: Store, units: Sequence[str], round: int | None = None)
 def withdraw_upload(store: Store, upload: int) -> Withdrawal:
     """Take back all that one upload said: what counted before it counts again. Also of a withdrawal."""
     with store.transaction() as connection:
-        found = {row["id"]: row for row in kept.read_uploads(connection)}
-        if upload not in found:
-            known = f"Numbers so far: 1 to {max(found)}." if found else "There is none yet."
+        uploads = {row["id"]: row for row in kept.read_uploads(connection)}
+        if upload not in uploads:
+            known = f"Numbers so far: 1 to {max(uploads)}." if uploads else "There is none yet."
             raise CampaignError(f"There is no upload {upload}. {known} `cobed status --uploads` lists them.")
-        if found[upload]["withdrawn"] is not None:
-            raise CampaignError(f"Upload {upload} was withdrawn already, on {found[upload]['withdrawn'][:10]}.")
+        if uploads[upload]["withdrawn"] is not None:
+            raise CampaignError(f"Upload {upload} was withdrawn already, on {uploads[upload]['withdrawn'][:10]}.")
         return Withdrawal(*kept.withdraw_upload(connection, upload))

@@ -67,10 +67,10 @@ def _fitted(spec: CampaignSpec, model: GaussianProcess, data: Data) -> tuple[Gau
         fitted = model.condition(part).fit(seed=spec.seed)
     except ModelError as error:
         return model, f" Its lengths are those of the spec: {error}"
-    found = GaussianProcess(
+    unconditioned = GaussianProcess(
         fitted.kernel, model.action_space, model.context_dim, fitted.noise_std, mean=model.mean, seed=model.seed
     )
-    return found, f" Lengths, deviation and noise were fitted to {len(rows):,} outcomes."
+    return unconditioned, f" Lengths, deviation and noise were fitted to {len(rows):,} outcomes."
 
 
 @lean_jit

@@ -86,8 +86,8 @@ def write_meta(connection: Connection, key: str, value: str) -> None:
 
 
 def read_rounds(connection: Connection) -> list[Round]:
-    found = connection.execute(sa.select(rounds).order_by(rounds.c.id))
-    made = [Round(**{**r._mapping, "summary": _json(r.summary, f"round {r.id}", dict)}) for r in found]
+    rows = connection.execute(sa.select(rounds).order_by(rounds.c.id))
+    made = [Round(**{**r._mapping, "summary": _json(r.summary, f"round {r.id}", dict)}) for r in rows]
     for r in made:
         if not all(isinstance(number, int) for number in (r.id, r.version, *r[6:])):
             raise StorageError(f"What is stored of round {r.id} cannot be read. {DAMAGED}")
@@ -234,11 +234,11 @@ def write_upload(connection: Connection, hash: str, name: str, round: int | None
 def rounds_of_hash(connection: Connection, hash: str) -> set[int] | None:
     """The rounds that a table with this hash was taken for before; None where it is new, or was withdrawn."""
     same = (uploads.c.hash == hash) & uploads.c.withdrawn.is_(None) & (uploads.c.kind == "outcomes")
-    found = connection.execute(sa.select(uploads.c.id, uploads.c.round).where(same)).all()
-    if not found:
+    same_table = connection.execute(sa.select(uploads.c.id, uploads.c.round).where(same)).all()
+    if not same_table:
         return None
-    touched = sa.select(outcomes.c.round).where(outcomes.c.upload.in_([row.id for row in found])).distinct()
-    given = {row.round for row in found if row.round is not None}
+    touched = sa.select(outcomes.c.round).where(outcomes.c.upload.in_([row.id for row in same_table])).distinct()
+    given = {row.round for row in same_table if row.round is not None}
     return given | {row.round for row in connection.execute(touched)}
 
 
@@ -310,8 +310,8 @@ def write_policy(connection: Connection, created: str, name: str, summary: dict[
 
 
 def read_policies(connection: Connection) -> list[dict[str, Any]]:
-    found = connection.execute(sa.select(policies).order_by(policies.c.id))
-    return [{"created": r.created, "name": r.name, **_json(r.summary, f"policy {r.id}", dict)} for r in found]
+    rows = connection.execute(sa.select(policies).order_by(policies.c.id))
+    return [{"created": r.created, "name": r.name, **_json(r.summary, f"policy {r.id}", dict)} for r in rows]
 
 
 def count_policies(connection: Connection) -> int:

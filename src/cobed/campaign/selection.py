@@ -76,7 +76,7 @@ def select_units(
             done = {entry.row.unit for entry in planned if entry.outcome is not None}
             return Selection(part, take, rounds, {entry.row.unit: entry.row for entry in planned}, done)
     free = np.array([again or unit not in busy for unit in ids])
-    counts = [sum(found is which for found in busy.values()) for which in (True, False)]
+    counts = [sum(has_outcome is which for has_outcome in busy.values()) for which in (True, False)]
     why = f"{counts[0]:,} have an outcome, {counts[1]:,} wait for one"
     more = "--again (in Python again=True) takes them too."
     if not free.any():
@@ -97,12 +97,12 @@ def select_units(
 
 def _busy(connection: Any, ids: list[str], except_round: int | None) -> dict[str, bool]:
     """The units that were in a round or in history: True with an outcome, False where one is awaited."""
-    found: dict[str, bool] = {}
+    busy: dict[str, bool] = {}
     for number, row, outcome in kept.read_units(connection, ids):
         # History was not planned: without an outcome, nothing is awaited of it.
         if number != except_round and (outcome is not None or number > 0):
-            found[row.unit] = found.get(row.unit, False) or outcome is not None
-    return found
+            busy[row.unit] = busy.get(row.unit, False) or outcome is not None
+    return busy
 
 
 def _check_take(table: Table, take: int, free: int, why: str) -> None:

@@ -30,10 +30,10 @@ ESCAPED = rf"^'(?='*[{FORMULA}])"
 def split_sheet(source: str | Path) -> tuple[Path, str | None]:
     """`file.xlsx#Sheet` as the file and the name of the sheet; None where no sheet is named."""
     path = Path(source)
-    found = re.fullmatch(r"(?i)(.*\.xls[xm])#(.+)", str(source), re.DOTALL)
-    if found is None or path.exists():
+    parts = re.fullmatch(r"(?i)(.*\.xls[xm])#(.+)", str(source), re.DOTALL)
+    if parts is None or path.exists():
         return path, None
-    return Path(found[1]), found[2]
+    return Path(parts[1]), parts[2]
 
 
 def read_file(path: Path, content: bytes, name: str, sheet: str | None) -> tuple[pd.DataFrame, np.ndarray, list[str]]:
@@ -185,9 +185,9 @@ def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
         if dangerous.any():
             cells = cells.astype(object)
             changed[name] = cells.where(~dangerous, "'" + cells.astype(str))
-    found = frame.assign(**changed) if changed else frame
+    escaped = frame.assign(**changed) if changed else frame
     headings = ["'" + name if _is_dangerous(name) else name for name in frame.columns]
-    return found if headings == list(frame.columns) else found.set_axis(headings, axis=1)
+    return escaped if headings == list(frame.columns) else escaped.set_axis(headings, axis=1)
 
 
 def _is_dangerous(value: Any) -> bool:

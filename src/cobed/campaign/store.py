@@ -40,16 +40,16 @@ class Store:
     @classmethod
     def create(cls, location: str | Path, values: Mapping[str, str]) -> "Store":
         """A new database holding `values` in its meta table. `StorageError` where there is a campaign already."""
-        place = database.locate(location)
-        if place.path is not None:
-            tables = database.tables_in(place) if place.exists() else set()
-            if tables and not database.check_tables(tables, place.label):
+        located = database.locate(location)
+        if located.path is not None:
+            tables = database.tables_in(located) if located.exists() else set()
+            if tables and not database.check_tables(tables, located.label):
                 raise StorageError(
-                    f"{place.label} is a database of another program ({', '.join(sorted(tables)[:5])}). A campaign needs a "
+                    f"{located.label} is a database of another program ({', '.join(sorted(tables)[:5])}). A campaign needs a "
                     "file of its own: give another --store."
                 )
-            database.create_file(place.path)
-        store = cls(place)
+            database.create_file(located.path)
+        store = cls(located)
         with store.transaction(locking=False) as connection:
             if database.check_tables(set(sa.inspect(connection).get_table_names()), store.label):
                 raise StorageError(f"{store.label} holds a campaign already. Open it, or give another --store.")
@@ -63,12 +63,12 @@ class Store:
     @classmethod
     def open(cls, location: str | Path) -> "Store":
         """An existing database, brought to this version's schema. One that cannot be written is opened for reading."""
-        place = database.locate(location)
-        if not place.exists():
-            raise StorageError(f"{place.label} does not exist. `cobed design` or Campaign.create starts a campaign.")
+        located = database.locate(location)
+        if not located.exists():
+            raise StorageError(f"{located.label} does not exist. `cobed design` or Campaign.create starts a campaign.")
         if not holds_campaign(location):
-            raise StorageError(f"{place.label} is a database without a campaign in it.")
-        store = cls(place, reading=not place.writable())
+            raise StorageError(f"{located.label} is a database without a campaign in it.")
+        store = cls(located, reading=not located.writable())
         try:
             store._bring_up_to_date()
         except BaseException:
@@ -172,15 +172,15 @@ def _lost(error: BaseException | None) -> bool:
 
 def holds_campaign(location: str | Path) -> bool:
     """Whether a campaign was started there. What is there is not changed."""
-    place = database.locate(location)
-    if not place.exists():
+    located = database.locate(location)
+    if not located.exists():
         return False
-    if place.path is not None:
-        return database.check_tables(database.tables_in(place), place.label)
-    store = Store(place)
+    if located.path is not None:
+        return database.check_tables(database.tables_in(located), located.label)
+    store = Store(located)
     try:
         with store.reading() as connection:
-            return database.check_tables(set(sa.inspect(connection).get_table_names()), place.label)
+            return database.check_tables(set(sa.inspect(connection).get_table_names()), located.label)
     finally:
         store.close()
 

@@ -89,7 +89,7 @@ def where(spec: CampaignSpec, encoding: Encoding, cells: Cells, words: list[Any]
         known = np.flatnonzero(~np.any(list(absent.values()), axis=0))
         grouped: list[tuple[Any, Any]] = []
         if len(known):
-            groups = kind.groups([cells[column][place] for place in known])
+            groups = kind.groups([cells[column][row] for row in known])
             grouped += actions.iloc[known].groupby(groups, sort=True, observed=True)
         grouped += [(f"({fact})", actions[rows]) for fact, rows in absent.items() if rows.any()]
         for group, rows in grouped:

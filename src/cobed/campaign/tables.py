@@ -65,10 +65,10 @@ class Table:
         """Raise `TableError` where a column is missing."""
         for column in columns:
             if column not in self.frame.columns:
-                found = [str(name) for name in self.frame.columns]
-                listed = ", ".join(found[:20]) + (", ..." if len(found) > 20 else "")
+                names = [str(name) for name in self.frame.columns]
+                listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
                 raise TableError(
-                    f"{self.name} has no column {column!r}, {why}.{nearest(column, found)} Its columns are: {listed}. "
+                    f"{self.name} has no column {column!r}, {why}.{nearest(column, names)} Its columns are: {listed}. "
                     "Rename the column in the table, or in campaign.toml."
                 )
 
@@ -177,10 +177,10 @@ class Table:
         names = [str(name) for name in self.frame.columns]
         absent = [column for column in columns if column not in names]
         for column in absent:
-            found = near(column, [name for name in names if name not in (*columns, *known)])
-            if found is not None:
+            likely = near(column, [name for name in names if name not in (*columns, *known)])
+            if likely is not None:
                 raise TableError(
-                    f"{self.name} has no column {column!r}, {why}. Did you mean {found!r}? Rename that column, or drop it."
+                    f"{self.name} has no column {column!r}, {why}. Did you mean {likely!r}? Rename that column, or drop it."
                 )
         if absent and len(absent) < len(columns):
             given = next(column for column in columns if column in names)
@@ -255,9 +255,9 @@ def _checked(table: Table) -> Table:
         if is_text(kind):
             cells = [value if isinstance(value, str) else "" for value in table.frame[name]]
             if not _is_text("".join(cells)):
-                place = next(place for place, cell in enumerate(cells) if not _is_text(cell))
+                row = next(row for row, cell in enumerate(cells) if not _is_text(cell))
                 raise TableError(
-                    f"{table.where(place)}, column {name!r}: {short(cells[place])} holds a character that is no text "
+                    f"{table.where(row)}, column {name!r}: {short(cells[row])} holds a character that is no text "
                     "(NUL, or half of a pair). Correct the cell."
                 )
     return table

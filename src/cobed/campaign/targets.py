@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 def policy_names(spec: CampaignSpec) -> dict[str, str]:
     """What a policy says of each target beside the action, and its column: of the chosen action, then of every option."""
-    own = ["expected", "low", "high", "p_best", "gain", "gain_low", "gain_high"]
+    of_chosen = ["expected", "low", "high", "p_best", "gain", "gain_low", "gain_high"]
     each = ["expected", "gain", "gain_low", "gain_high", "p_best"]
     every = [f"{name}_{option}" for option in spec.action.options or () for name in each]
-    return own_names([*own, *every], spec.action.columns)
+    return own_names([*of_chosen, *every], spec.action.columns)
 
 
 def complain(spec: CampaignSpec, encoding: Encoding, table: Table) -> Complaints:
@@ -59,7 +59,7 @@ def split_targets(
     bad[list(reasons)] = True
     rejected = table.part(np.flatnonzero(bad)).with_columns({})
     rejected.attrs["cells"] = complaints.by_column()
-    for name, values in (("row", [table.rows[place] for place in reasons]), ("reason", list(reasons.values()))):
+    for name, values in (("row", [table.rows[row] for row in reasons]), ("reason", list(reasons.values()))):
         while name in table.frame.columns:
             name = f"{name}_"
         rejected[name] = values
@@ -150,16 +150,16 @@ def _within_budget(
     # net = worth (1 - share) E[y] - cost, so worth E[y] = (net + cost) / (1 - share); nothing is paid for less than no outcome.
     spent = share * np.maximum(values + cost, 0.0) / (1 - share) + cost
     limits = budget_limits(spec, cells, spent.astype(np.float32))
-    found = allocate(values, allowed, limits)
+    allocation = allocate(values, allowed, limits)
     parts = [
         {"words": limit.words, "used": used, "more": more}
-        for limit, used, more in zip(limits, found.used, found.loosened, strict=True)
+        for limit, used, more in zip(limits, allocation.used, allocation.loosened, strict=True)
     ]
-    expected = values[np.arange(len(values)), found.chosen].astype(np.float64)
+    expected = values[np.arange(len(values)), allocation.chosen].astype(np.float64)
     moved = dataclasses.replace(
-        choices, chosen=found.chosen, actions=np.asarray(candidates)[found.chosen], expected=expected
+        choices, chosen=allocation.chosen, actions=np.asarray(candidates)[allocation.chosen], expected=expected
     )
-    return moved, {"budget": {"limits": parts, "value": found.value, "bound": found.bound}}
+    return moved, {"budget": {"limits": parts, "value": allocation.value, "bound": allocation.bound}}
 
 
 def _current(spec: CampaignSpec, table: Table) -> np.ndarray | None:
@@ -175,17 +175,17 @@ def _current(spec: CampaignSpec, table: Table) -> np.ndarray | None:
 
 def _columns(spec: CampaignSpec, choices: "Choices", compared: "Comparisons") -> dict[str, np.ndarray]:
     """What is told of each target, as `policy_names` names it."""
-    own = {name: getattr(choices, name) for name in ("expected", "low", "high", "p_best")}
-    own |= {"gain": compared.gains.expected, "gain_low": compared.gains.low, "gain_high": compared.gains.high}
+    columns = {name: getattr(choices, name) for name in ("expected", "low", "high", "p_best")}
+    columns |= {"gain": compared.gains.expected, "gain_low": compared.gains.low, "gain_high": compared.gains.high}
     every, values = compared.every, choices.values
     if every is None or values is None:
-        return own
+        return columns
     parts = {
         "expected": values, "gain": every.expected, "gain_low": every.low, "gain_high": every.high, "p_best": every.p_best,
     }  # fmt: skip
-    return own | {
-        f"{name}_{option}": np.asarray(part)[:, place]
-        for place, option in enumerate(spec.action.options or ())
+    return columns | {
+        f"{name}_{option}": np.asarray(part)[:, index]
+        for index, option in enumerate(spec.action.options or ())
         for name, part in parts.items()
     }
 

@@ -33,14 +33,14 @@ class RoundWriter:
     folder: Path
     chosen: Selection
     encoding: Encoding
-    mark: str
+    units_hash: str
     seed: int
     known: tuple[int, int]  # `outcomes_mark` when the design began
 
     @property
     def _designed_from(self) -> dict[str, Any]:
         rounds = [(r.id, r.version, r.revision) for r in self.chosen.rounds]
-        return {"store": self.store.label, "units": self.mark, "rounds": rounds, "outcomes": self.known}
+        return {"store": self.store.label, "units": self.units_hash, "rounds": rounds, "outcomes": self.known}
 
     def unsaved(self) -> tuple[list[Assignment], dict[str, Any]] | None:
         """The same design where it was finished before and could not be stored."""
@@ -48,7 +48,7 @@ class RoundWriter:
 
     def write(self, rows: list[Assignment], summary: dict[str, Any], assign: Assign | None) -> list[Assignment]:
         """Store the round and return it as stored; with `assign` in a form that respects what came meanwhile."""
-        made = Round(self.chosen.number, kept.now(), self.mark, self.seed, self.chosen.version, summary)
+        made = Round(self.chosen.number, kept.now(), self.units_hash, self.seed, self.chosen.version, summary)
         seen = self.chosen.rounds[-1].revision if self.chosen.states else None
         try:
             while True:

@@ -231,11 +231,11 @@ def status(
     from cobed.campaign.database import readable_by_others
 
     campaign = open_campaign(spec, store, reading=True)
-    found = campaign.status()
+    status = campaign.status()
     say(
-        f"{found.name}: {found.num_outcomes} outcome(s), {found.num_waiting} awaited, {found.num_policies} deployment(s)."
+        f"{status.name}: {status.num_outcomes} outcome(s), {status.num_waiting} awaited, {status.num_policies} deployment(s)."
     )
-    say(found.rounds.to_string(index=False) if len(found.rounds) else "No round yet.")
+    say(status.rounds.to_string(index=False) if len(status.rounds) else "No round yet.")
     if exposed := readable_by_others(campaign.store.location):
         warn([exposed])
     if uploads:
@@ -264,5 +264,5 @@ def _say_counts(campaign: "Campaign") -> None:
     say(f"{status.num_outcomes} outcome(s) in all, {status.num_waiting} awaited.")
 
 
-def _interval(found: dict[str, float]) -> str:
-    return f"{found['mean']:.4g}, between {found['low']:.4g} and {found['high']:.4g}"
+def _interval(comparison: dict[str, float]) -> str:
+    return f"{comparison['mean']:.4g}, between {comparison['low']:.4g} and {comparison['high']:.4g}"

@@ -100,19 +100,19 @@ def open_campaign(spec: Path, store: str | None, *, create: bool = False, readin
     from cobed.campaign.campaign import Campaign
     from cobed.campaign.store import holds_campaign
 
-    place = spec.parent / "campaign.db" if store is None else store
-    if create and not holds_campaign(place):
+    location = spec.parent / "campaign.db" if store is None else store
+    if create and not holds_campaign(location):
         try:
-            return Campaign.create(spec, place)
+            return Campaign.create(spec, location)
         except StorageError:
             # Another process may have begun it at the same time.
-            if not holds_campaign(place):
+            if not holds_campaign(location):
                 raise
-    elif not holds_campaign(place):
+    elif not holds_campaign(location):
         raise StorageError(
-            f"There is no campaign in {printable(place)} yet. `cobed design` or `cobed observe` starts one."
+            f"There is no campaign in {printable(location)} yet. `cobed design` or `cobed observe` starts one."
         )
-    return Campaign.open(place, spec, reading=reading)
+    return Campaign.open(location, spec, reading=reading)
 
 
 def say(text: object, file: TextIO | None = None) -> None:

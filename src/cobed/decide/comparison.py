@@ -82,7 +82,7 @@ class Block(NamedTuple):
     """Rewards of the chosen action, and those above the reference, of every action; how probably each is best; and sums over the
     targets: of the policy, the reference, each single action, and actions at random."""
 
-    own: Float[Array, "T N"]
+    earned: Float[Array, "T N"]
     above: Float[Array, "T J N"]
     p_best: Float[Array, "T J"]
     policy: Float[Array, " N"]
@@ -114,15 +114,15 @@ def compare(
     rows = np.arange(num_targets)
     if not few:
         rows = np.linspace(0, num_targets - 1, min(num_targets, MAX_COMPARED)).round().astype(int)
-    place = _best_single(model, draws, everything, candidates, rows, choices)
+    single = _best_single(model, draws, everything, candidates, rows, choices)
     if current is None:
         # Where the single action is forbidden, the unit gets what the policy gives it.
-        reference = np.where(allowed[:, [place]], candidates[place], candidates[choices.chosen])
+        reference = np.where(allowed[:, [single]], candidates[single], candidates[choices.chosen])
     else:
         reference = np.broadcast_to(current, (num_targets, candidates.shape[1]))
     everything = everything._replace(reference=reference.astype(np.float32))
     sums = [np.zeros(num_draws), np.zeros(num_draws), np.zeros((len(candidates), num_draws)), np.zeros(num_draws)]
-    found: list[tuple[np.ndarray, ...]] = []
+    by_block: list[tuple[np.ndarray, ...]] = []
     for part in _blocks(rows, num_draws * len(candidates)):
         block = _compare(model, draws, _some(everything, part), jnp.asarray(candidates))
         for total, more in zip(sums, block[3:], strict=True):
@@ -131,21 +131,23 @@ def compare(
             above = np.asarray(block.above)
             ends = interval(above.reshape(-1, num_draws))
             every = (above.mean(axis=2), *(end.reshape(above.shape[:2]) for end in ends), np.asarray(block.p_best))
-            found.append((*every, *interval(np.asarray(block.own))))
+            by_block.append((*every, *interval(np.asarray(block.earned))))
     policy, today, singles, random = (total / len(rows) for total in sums)
     names = {
         "value": Comparison.of(policy),
-        "over_single": Comparison.of(policy - singles[place]),
+        "over_single": Comparison.of(policy - singles[single]),
         "over_random": Comparison.of(policy - random),
-        "single": candidates[place],
+        "single": candidates[single],
         "over_current": None if current is None else Comparison.of(policy - today),
     }
     if not few:
         return Comparisons(**names, gains=_gains_of_chosen(model, draws, everything, candidates))
-    *every, low, high = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    *every, low, high = (np.concatenate(parts) for parts in zip(*by_block, strict=True))
     chosen = np.arange(num_targets), choices.chosen
-    own = Gains(*(part[chosen] for part in every[:3]))
-    return Comparisons(**names, gains=own, every=None if choices.values is None else Gains(*every), low=low, high=high)
+    of_chosen = Gains(*(part[chosen] for part in every[:3]))
+    return Comparisons(
+        **names, gains=of_chosen, every=None if choices.values is None else Gains(*every), low=low, high=high
+    )
 
 
 def _best_single(
@@ -154,8 +156,8 @@ def _best_single(
     """The position of the action that is best for all; units that may not get it get what the policy gives them."""
     values = choices.values
     if values is not None:
-        own = values[np.arange(len(values)), choices.chosen]
-        return int(np.argmax(np.where(targets.allowed, values, own[:, None]).sum(axis=0, dtype=np.float64)))
+        earned = values[np.arange(len(values)), choices.chosen]
+        return int(np.argmax(np.where(targets.allowed, values, earned[:, None]).sum(axis=0, dtype=np.float64)))
     total = np.zeros(len(candidates))
     for part in _blocks(rows, jax.tree.leaves(draws)[0].shape[0] * len(candidates)):
         total += np.asarray(_compare(model, draws, _some(targets, part), jnp.asarray(candidates)).singles).mean(axis=1)
@@ -163,12 +165,12 @@ def _best_single(
 
 
 def _gains_of_chosen(model: AbstractModel, draws: Params, targets: Targets, candidates: np.ndarray) -> Gains:
-    found = []
+    blocks = []
     for part in _blocks(np.arange(len(targets.contexts)), 4 * jax.tree.leaves(draws)[0].shape[0]):
         some = _some(targets, part)
         above = np.asarray(_pairs(model, draws, some, jnp.asarray(candidates)[some.chosen]))
-        found.append((above.mean(axis=1), *interval(above)))
-    return Gains(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+        blocks.append((above.mean(axis=1), *interval(above)))
+    return Gains(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
 
 
 def _blocks(rows: np.ndarray, numbers_each: int) -> Iterator[np.ndarray]:
@@ -183,18 +185,18 @@ def _some(targets: Targets, rows: np.ndarray) -> Targets:
 @lean_jit
 def _compare(model: AbstractModel, draws: Params, targets: Targets, candidates: Float[Array, "J A"]) -> Block:
     rewards = mean_rewards(model, draws, targets.contexts, candidates)
-    own = jnp.take_along_axis(rewards, targets.chosen[:, None, None], axis=1)[:, 0]
+    earned = jnp.take_along_axis(rewards, targets.chosen[:, None, None], axis=1)[:, 0]
     reference = _rewards(model, draws, targets.contexts, targets.reference)
     allowed = targets.allowed[:, :, None]
     best = jnp.max(jnp.where(allowed, rewards, -jnp.inf), axis=1)
     tolerance = ROUNDING * jnp.max(jnp.abs(best), axis=1)[:, None, None]
     return Block(
-        own,
+        earned,
         rewards - reference[:, None],
         jnp.mean(allowed & (best[:, None] - rewards <= tolerance), axis=2),
-        own.sum(axis=0),
+        earned.sum(axis=0),
         reference.sum(axis=0),
-        jnp.where(allowed, rewards, own[:, None]).sum(axis=0),
+        jnp.where(allowed, rewards, earned[:, None]).sum(axis=0),
         jnp.einsum("tjn,tj->n", rewards, targets.allowed / targets.allowed.sum(axis=1, keepdims=True)),
     )
 

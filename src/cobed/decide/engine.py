@@ -75,10 +75,10 @@ def decide(
         rows = np.arange(start, min(start + size, len(targets)))
         # One shape for all blocks, one compilation: the last one is filled up and cut again.
         block = choose(np.resize(rows, size))
-        own, p_best, tolerance, actions = (np.asarray(part)[: len(rows)] for part in block[:4])
+        earned, p_best, tolerance, actions = (np.asarray(part)[: len(rows)] for part in block[:4])
         chosen, values = (None if part is None else np.asarray(part)[: len(rows)] for part in block[4:])
-        expected = own.astype(np.float64) @ host_weights
-        blocks.append(Choices(actions, expected, *interval(own, host_weights), p_best, tolerance, chosen, values))
+        expected = earned.astype(np.float64) @ host_weights
+        blocks.append(Choices(actions, expected, *interval(earned, host_weights), p_best, tolerance, chosen, values))
     columns = zip(*(vars(block).values() for block in blocks), strict=True)
     return Choices(*(None if parts[0] is None else np.concatenate(parts) for parts in columns))  # pyright: ignore[reportArgumentType]
 
@@ -86,7 +86,7 @@ def decide(
 class Block(NamedTuple):
     """What is found of some targets: the reward of the chosen action under every draw, and what `Choices` holds."""
 
-    own: Float[Array, "T N"]
+    earned: Float[Array, "T N"]
     p_best: Float[Array, " T"]
     tolerance: Float[Array, " T"]
     actions: Float[Array, "T A"]
@@ -144,15 +144,15 @@ def _compare(
     rewards = mean_rewards(model, ranking_draws, targets, candidates)
     values = rewards @ ranking_weights
     chosen = jnp.argmax(jnp.where(allowed, values, -jnp.inf), axis=1)
-    own = jnp.take_along_axis(rewards, chosen[:, None, None], axis=1)[:, 0]
+    earned = jnp.take_along_axis(rewards, chosen[:, None, None], axis=1)[:, 0]
     best = jnp.max(jnp.where(allowed[:, :, None], rewards, -jnp.inf), axis=1)
-    p_best, tolerance = _chance(model, own, best, ranking_weights)
+    p_best, tolerance = _chance(model, earned, best, ranking_weights)
     if len(ranking_weights) < len(judging[1]):
-        own = jax.vmap(lambda target, action: rewards_of(model, judging[0], target, action))(
+        earned = jax.vmap(lambda target, action: rewards_of(model, judging[0], target, action))(
             targets, candidates[chosen]
         )
     named = None if model.action_space.continuous else values
-    return Block(own, p_best, tolerance, candidates[chosen], chosen, named)
+    return Block(earned, p_best, tolerance, candidates[chosen], chosen, named)
 
 
 @lean_jit
@@ -171,18 +171,18 @@ def _search(
         best = over_draws(model, lambda psi: optimum(model, psi, target)[0], draws)
         return action, rewards_of(model, draws, target, action), best
 
-    actions, own, best = jax.lax.map(at, targets)
-    p_best, tolerance = _chance(model, own, best, weights)
-    return Block(own, p_best, tolerance, actions, None, None)
+    actions, earned, best = jax.lax.map(at, targets)
+    p_best, tolerance = _chance(model, earned, best, weights)
+    return Block(earned, p_best, tolerance, actions, None, None)
 
 
 def _chance(
-    model: AbstractModel, own: Array, best: Array, weights: Array
+    model: AbstractModel, earned: Array, best: Array, weights: Array
 ) -> tuple[Float[Array, " T"], Float[Array, " T"]]:
-    """The probability that no action is better than `own` (T, N) by more than a tolerance, and that tolerance."""
+    """The probability that no action is better than `earned` (T, N) by more than a tolerance, and that tolerance."""
     slack = NEARLY_BEST if model.action_space.continuous else ROUNDING
     tolerance = slack * (jnp.abs(best @ weights) if model.action_space.continuous else jnp.max(jnp.abs(best), axis=1))
-    return (best - own <= tolerance[:, None]) @ weights, tolerance
+    return (best - earned <= tolerance[:, None]) @ weights, tolerance
 
 
 def rewards_of(model: AbstractModel, draws: Params, target: Array, action: Array) -> Float[Array, " N"]:
@@ -202,10 +202,10 @@ def interval(values: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.
     """Between them lies the middle 90% of each row of `values` (T, N), whose entries have these weights (N,)."""
     tails = (1 - INTERVAL) / 2, (1 + INTERVAL) / 2
     if weights is None or np.ptp(weights) == 0:
-        places = [round(q * (values.shape[1] - 1)) for q in tails]
-        ordered = np.partition(values, places, axis=1)
+        ranks = [round(q * (values.shape[1] - 1)) for q in tails]
+        ordered = np.partition(values, ranks, axis=1)
         # Copies: a view would keep the whole block alive, and a million targets are two hundred blocks.
-        low, high = (ordered[:, place].copy() for place in places)
+        low, high = (ordered[:, rank].copy() for rank in ranks)
         return low, high
     order = np.argsort(values, axis=1)
     ordered, heights = np.take_along_axis(values, order, axis=1), np.cumsum(weights[order], axis=1)

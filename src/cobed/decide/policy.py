@@ -86,8 +86,8 @@ def deploy(posterior: Posterior, where: Any, targets: Any = None, *, allowed: An
     else:
         check_optimum(optimum, model, table, mask)
     targets = np.asarray(table)
-    found = decide(model, optimum, posterior.params, targets, weights=posterior.weights, allowed=mask)
-    odd = np.flatnonzero(~np.isfinite(found.expected))
+    choices = decide(model, optimum, posterior.params, targets, weights=posterior.weights, allowed=mask)
+    odd = np.flatnonzero(~np.isfinite(choices.expected))
     if len(odd):
         raise ModelError(
             f"Row {odd[0]} of the targets: mean_reward is not finite there ({len(odd)} such row(s)). Look for log, sqrt or a "
@@ -95,13 +95,13 @@ def deploy(posterior: Posterior, where: Any, targets: Any = None, *, allowed: An
         )
     return Policy(
         targets=targets,
-        actions=found.actions,
-        labels=[model.action_space.label(action) for action in found.actions],
-        expected=found.expected,
-        low=found.low,
-        high=found.high,
-        p_best=found.p_best,
-        tolerance=found.tolerance,
+        actions=choices.actions,
+        labels=[model.action_space.label(action) for action in choices.actions],
+        expected=choices.expected,
+        low=choices.low,
+        high=choices.high,
+        p_best=choices.p_best,
+        tolerance=choices.tolerance,
         warnings=posterior.warnings,
-        values=found.values,
+        values=choices.values,
     )

@@ -119,14 +119,14 @@ class UCB(AbstractBaseline):
         return f"UCB_{_short(self.alpha)}"
 
     def actions(self, key, problem):
-        def hopes(num_draws):
+        def upper_bound(num_draws):
             return AverageReward(problem.model, num_draws, self.alpha)
 
         # Whether the bound is linear in the action shows with few draws.
         units = problem.contexts, problem.feasible.mask
-        optimum = self.optimum or choose_optimum(hopes(4), *units)
-        check_optimum(optimum, hopes(4), *units)
-        return _most_hopeful(key, problem, hopes(self.num_draws), optimum)
+        optimum = self.optimum or choose_optimum(upper_bound(4), *units)
+        check_optimum(optimum, upper_bound(4), *units)
+        return _best_by_bound(key, problem, upper_bound(self.num_draws), optimum)
 
 
 class Thompson(AbstractBaseline):
@@ -149,11 +149,11 @@ class Thompson(AbstractBaseline):
 
 
 @lean_jit
-def _most_hopeful(key, problem: Problem, hopes: AverageReward, optimum: AbstractOptimum) -> Float[Array, "D A"]:
-    params = hopes.sample_prior(key)
+def _best_by_bound(key, problem: Problem, bound: AverageReward, optimum: AbstractOptimum) -> Float[Array, "D A"]:
+    params = bound.sample_prior(key)
     # One context after another: a grid over thousands of draws is large.
     units = problem.contexts, problem.feasible.mask
-    return jax.lax.map(lambda unit: optimum(hopes, params, *unit)[1], units)
+    return jax.lax.map(lambda unit: optimum(bound, params, *unit)[1], units)
 
 
 @lean_jit

@@ -108,13 +108,13 @@ def _instead(run: Run, choice: Choice, finish: Finish, reason: str) -> tuple[Run
     other = run.anew("infonce-")
     try:
         by_contrasts = other.choose("infonce", "max-values", None)
-        found, _ = _carry_out(other, by_contrasts, "max-values", None)
+        finished, _ = _carry_out(other, by_contrasts, "max-values", None)
     except BudgetError as error:
         return run, choice, finish, f"{reason} 'infonce', which needs no density, could not take its place: {error}"
     except KeyboardInterrupt:
         run.session.interrupt("Interrupted before 'infonce' had a design; kept the one by 'barber-agakov'.")
         return run, choice, finish, reason
-    return other, by_contrasts, found, f"{reason} So 'infonce', which needs no density, took its place."
+    return other, by_contrasts, finished, f"{reason} So 'infonce', which needs no density, took its place."
 
 
 def _plain(budget: Budget) -> dict:

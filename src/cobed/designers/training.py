@@ -47,10 +47,10 @@ def train(run: Run, objective: AbstractObjective) -> Finish:
             if begin is None
             else FreeDesign.at(run.problem.feasible, begin)
         )
-        found = _start(run, objective, judge, index, design, begin is not None, bool(starts))
-        if found is not None:
-            starts.append(found[0])
-            networks.append(found[1])
+        trained = _start(run, objective, judge, index, design, begin is not None, bool(starts))
+        if trained is not None:
+            starts.append(trained[0])
+            networks.append(trained[1])
         if run.session.interrupted:
             break
     chosen = max(range(len(starts)), key=lambda i: starts[i].score.value)

@@ -47,8 +47,8 @@ def escalate(key: Key[Array, ""], model: AbstractModel, data: Data) -> Posterior
             continue
         sampler = usual
         while sampler is not None:
-            key, own = jr.split(key)
-            posterior = sampler.posterior(own, model, data)
+            key, draw_key = jr.split(key)
+            posterior = sampler.posterior(draw_key, model, data)
             if sampler.exact or not posterior.warnings:
                 return dataclasses.replace(
                     posterior, reason=" ".join([f"{sampler.name}: {posterior.reason or sampler.reason}", *reasons])

@@ -215,8 +215,8 @@ def _move(amount: float, number: int, result: Array) -> Array:
     if not jnp.issubdtype(result.dtype, jnp.floating):
         return result
     # Signs that look random, from the place in the array and the number of the operation.
-    place = jax.lax.iota(jnp.uint32, result.size).reshape(result.shape)
-    bits = ((place + np.uint32(number)) * np.uint32(2654435761)) >> np.uint32(16)
+    positions = jax.lax.iota(jnp.uint32, result.size).reshape(result.shape)
+    bits = ((positions + np.uint32(number)) * np.uint32(2654435761)) >> np.uint32(16)
     share = jnp.where(bits & 1, amount, -amount).astype(result.dtype)
     # Small whole numbers may be codes or masks; large ones are whole for want of places.
     code = (result == jnp.round(result)) & (jnp.abs(result) < 1000)

@@ -209,18 +209,18 @@ def _check_shapes(model: AbstractModel, rows: Float[Array, "R C"]) -> None:
 
 
 def _check_output(method: Callable[..., Any], call: str, arguments: tuple[Any, ...], expected: tuple[int, ...]) -> None:
-    found = attempt(call, lambda: jax.eval_shape(method, *arguments))
-    if not isinstance(found, jax.ShapeDtypeStruct):
-        raise ModelError(f"{call} returns a {type(found).__name__}; an array of shape {expected} is expected.")
-    if found.shape != expected:
+    returned = attempt(call, lambda: jax.eval_shape(method, *arguments))
+    if not isinstance(returned, jax.ShapeDtypeStruct):
+        raise ModelError(f"{call} returns a {type(returned).__name__}; an array of shape {expected} is expected.")
+    if returned.shape != expected:
         wanted = "a scalar, shape ()," if expected == () else f"shape {expected}"
         raise ModelError(
-            f"{call} returns shape {found.shape}; {wanted} is expected. "
+            f"{call} returns shape {returned.shape}; {wanted} is expected. "
             "Sum, index or stack it to that shape; callers batch over draws, contexts and actions with vmap."
         )
-    if not jnp.issubdtype(found.dtype, jnp.floating):
+    if not jnp.issubdtype(returned.dtype, jnp.floating):
         raise ModelError(
-            f"{call} returns {found.dtype} values; floating-point numbers are expected. Convert them: value.astype(float)."
+            f"{call} returns {returned.dtype} values; floating-point numbers are expected. Convert them: value.astype(float)."
         )
 
 

@@ -34,8 +34,8 @@ class LinearFeatures(eqx.Module):
             )
 
     def __call__(self, context: Float[Array, " C"], action: Float[Array, " A"]) -> Float[Array, " P"]:
-        own, moved = self.action_terms(action)
-        return jnp.concatenate([jnp.ones(1), context, own, jnp.outer(moved, context).ravel()])
+        alone, moved = self.action_terms(action)
+        return jnp.concatenate([jnp.ones(1), context, alone, jnp.outer(moved, context).ravel()])
 
     def action_terms(self, action: Float[Array, " A"]) -> tuple[Float[Array, " K"], Float[Array, " M"]]:
         """The terms of the action alone, and those of them that meet the context."""
@@ -60,14 +60,14 @@ class LinearFeatures(eqx.Module):
 
     def names(self, contexts: list[str], actions: list[str]) -> list[str]:
         """What each coefficient stands for, given the names of the context columns and of the actions' entries."""
-        own = list(actions)
+        alone = list(actions)
         if self.action_space.continuous:
             rows, columns = np.triu_indices(self.action_space.dim)
-            own += [
+            alone += [
                 f"{actions[i]} squared" if i == j else f"{actions[i]} by {actions[j]}"
                 for i, j in zip(rows, columns, strict=True)
             ]
-        return ["baseline", *contexts, *own, *(f"{action} by {name}" for action in actions for name in contexts)]
+        return ["baseline", *contexts, *alone, *(f"{action} by {name}" for action in actions for name in contexts)]
 
 
 class GeneralisedLinear(AbstractBeliefModel, AbstractLikelihoodModel):

@@ -37,9 +37,9 @@ def maximise_likelihood(
     if num_starts < 1:
         raise ModelError(f"num_starts must be at least 1, got {num_starts}.")
     if len(residuals) < 3 or np.ptp(residuals) == 0:
-        found = f"{len(residuals)} observation(s)" if len(residuals) < 3 else f"{len(residuals)} equal outcomes"
+        given = f"{len(residuals)} observation(s)" if len(residuals) < 3 else f"{len(residuals)} equal outcomes"
         raise ModelError(
-            f"fit has {found} to learn from; at least 3, not all equal, are needed. Give the lengthscale, variance and "
+            f"fit has {given} to learn from; at least 3, not all equal, are needed. Give the lengthscale, variance and "
             "noise that you expect, and fit when there are more rows."
         )
     low, high = _bounds(kernel, points, residuals)

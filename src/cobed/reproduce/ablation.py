@@ -33,8 +33,8 @@ def settings(budget: str, effort: Effort) -> Iterator[Setting]:
         for annealing in (True, False):
             # The paper's schedule: halved at each fifth of the training, hard in the last one.
             temperature = Temperature(tau, 0.5 if annealing else 1.0, 5, 0.2)
-            own = effort.design.replace(temperature=temperature)
-            ours = cobed_method("CO-BED", work=1.0, objective="infonce", budget=own)
+            tempered = effort.design.replace(temperature=temperature)
+            ours = cobed_method("CO-BED", work=1.0, objective="infonce", budget=tempered)
             yield Setting({"tau": tau, "annealing": annealing}, problem, [ours])
 
 
@@ -47,10 +47,12 @@ def report(page: Page, records: Sequence[Record], budget: str) -> None:
     printed, _ = published("discrete")["CO-BED"]["cmv_eig"]
     page.figure(figure.add_hline(y=printed, line={"dash": "dash", "color": "black"}, annotation_text="printed"))
     tables = {
-        "CMV-EIG": lambda own, groups: summarise(own, "cmv_eig"),
-        "Its standard deviation over seeds": lambda own, groups: over_seeds_deviation(own),
-        "Regret (exact)": lambda own, groups: summarise(own, "regret"),
-        "Units on actions 3 or 4": lambda own, groups: f"{np.mean([r.actions[:, 2:].sum() for r in own]):.1f}",
+        "CMV-EIG": lambda of_method, groups: summarise(of_method, "cmv_eig"),
+        "Its standard deviation over seeds": lambda of_method, groups: over_seeds_deviation(of_method),
+        "Regret (exact)": lambda of_method, groups: summarise(of_method, "regret"),
+        "Units on actions 3 or 4": lambda of_method, groups: (
+            f"{np.mean([r.actions[:, 2:].sum() for r in of_method]):.1f}"
+        ),
     }
     for title, cell in tables.items():
         page.text(title)

@@ -196,7 +196,7 @@ def report(page: Page, records: Sequence[Record], budget: str) -> None:
         page.text("Reward as a share of that of the optimum")
         page.table(table_over(designed, "D", share_of_the_optimum))
         page.text("Share of units on actions 6 and 7")
-        page.table(table_over(designed, "D", lambda own, groups: f"{decoy_share(own):.0%}"))
+        page.table(table_over(designed, "D", lambda of_method, groups: f"{decoy_share(of_method):.0%}"))
         page.text(ABOUT_DECOYS if noise == NOISE else "With more noise psi_20 is hard to learn, and repeating pays.")
     plan = PLANS[budget]
     page.text(

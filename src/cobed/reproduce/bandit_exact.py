@@ -98,8 +98,8 @@ class CoordinateExchange(AbstractBaseline):
 
     def _starts(self, key, problem: Problem, allowed: list[int]):
         designers = [Thompson(problem.optimum), RandomUniform()]
-        for i, own in enumerate(jr.split(key, self.num_starts)):
-            chosen = np.argmax(np.asarray(designers[i % 2].actions(own, problem)), axis=1)
+        for i, start_key in enumerate(jr.split(key, self.num_starts)):
+            chosen = np.argmax(np.asarray(designers[i % 2].actions(start_key, problem)), axis=1)
             yield np.where(np.isin(chosen, allowed), chosen, allowed[0])
 
     def _climb(self, exact: ExactReward, chosen: np.ndarray, allowed: list[int]) -> tuple[float, np.ndarray]:

@@ -53,9 +53,10 @@ def metric_figure(
     """The metric against a symbol, one line per method with error bars of one standard error. CO-BED's is thick. `titles` are
     those of the figure and of its axes: `title`, `xaxis_title`, `yaxis_title`."""
     figure = go.Figure()
-    for i, (method, own) in enumerate(by_method(records).items()):
+    for i, (method, of_method) in enumerate(by_method(records).items()):
         summaries = [
-            (v, summarise(by_method(own, **{symbol: v})[method], metric, protocol)) for v in values_of(own, symbol)
+            (v, summarise(by_method(of_method, **{symbol: v})[method], metric, protocol))
+            for v in values_of(of_method, symbol)
         ]
         points = [(value, summary) for value, summary in summaries if summary is not None]
         if not points:

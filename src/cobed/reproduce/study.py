@@ -223,16 +223,16 @@ class _Bench:
 
     def __init__(self, effort: Effort):
         self.effort = effort
-        self._place: tuple[int, int] | None = None
+        self._made_for: tuple[int, int] | None = None
         self._problem: Problem | None = None
         self._measurement: Measurement | None = None
 
     def problem(self, part: Part) -> Problem:
         # The settings are alive as long as the study, so no other can have this one's id.
-        place = (id(part.setting), part.seed)
-        if self._problem is None or self._place != place:
+        wanted = (id(part.setting), part.seed)
+        if self._problem is None or self._made_for != wanted:
             self._measurement = None  # freed before the next is made
-            self._place, self._problem = place, part.setting.problem(part.seed)
+            self._made_for, self._problem = wanted, part.setting.problem(part.seed)
         return self._problem
 
     def information(self, key: Key[Array, ""], part: Part, actions: np.ndarray) -> Estimate:

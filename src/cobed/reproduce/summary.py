@@ -142,7 +142,7 @@ def table_over(
 
 def metric_table(records: Sequence[Record], symbol: str, metric: str, protocol: str = "exact") -> pd.DataFrame:
     """The metric of each method, one column per value of the symbol."""
-    return table_over(records, symbol, lambda own, groups: summarise(own, metric, protocol))
+    return table_over(records, symbol, lambda of_method, groups: summarise(of_method, metric, protocol))
 
 
 def difference_table(
@@ -150,9 +150,9 @@ def difference_table(
 ) -> pd.DataFrame:
     """The metric of each method minus that of the method `other` on the same worlds, one column per value of the symbol."""
 
-    def gap(own: Sequence[Record], groups: Groups) -> Summary | None:
-        same = own[0].method == other
-        return None if same else difference(own, groups.get(other, []), metric, protocol)
+    def gap(of_method: Sequence[Record], groups: Groups) -> Summary | None:
+        same = of_method[0].method == other
+        return None if same else difference(of_method, groups.get(other, []), metric, protocol)
 
     return table_over(records, symbol, gap)
 

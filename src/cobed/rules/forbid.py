@@ -47,7 +47,7 @@ class Forbid(AbstractRule):
         return cls(value, spec.context)
 
     def forbidden(self, cells, options):
-        found = np.zeros((len(next(iter(cells.values()))), len(options)), bool)
+        forbidden = np.zeros((len(next(iter(cells.values()))), len(options)), bool)
         for entry in self.entries:
             column = cells[entry.column]
             # What is missing may be one of the values: the option is not given there either.
@@ -55,8 +55,8 @@ class Forbid(AbstractRule):
             marked[~marked] = self.columns[entry.column].holds(
                 [cell for cell in column if cell is not None], entry.values
             )
-            found[:, list(options).index(entry.action)] |= marked
-        return found
+            forbidden[:, list(options).index(entry.action)] |= marked
+        return forbidden
 
 
 def _check(entry: ForbidSpec, spec: Any) -> None:

@@ -63,9 +63,9 @@ class ValueKind(AbstractKind):
                 return PredictorValue.build(
                     belief_key, problem.model, problem.contexts, problem.places, predictor, task.temperature
                 )
-            own = has_posterior_mean(problem.model, problem.contexts)
-            update = None if own else find_update(belief_key, problem.model, problem.contexts)
-            if own or update is not None:
+            has_mean = has_posterior_mean(problem.model, problem.contexts)
+            update = None if has_mean else find_update(belief_key, problem.model, problem.contexts)
+            if has_mean or update is not None:
                 return ExperimentValue.build(problem, update, task.temperature)
             if problem.gradient_gap is not None:
                 return MomentValue(problem)
@@ -95,4 +95,4 @@ def keeps_limits(problem: Problem) -> bool:
 def _value_now(key, problem: Problem, average_reward: AverageReward, optimum: AbstractOptimum) -> Float[Array, ""]:
     """What the best decisions without an experiment earn."""
     params = average_reward.sample_prior(key)
-    return jnp.mean(jax.lax.map(lambda place: optimum(average_reward, params, *place)[0], problem.places))
+    return jnp.mean(jax.lax.map(lambda target: optimum(average_reward, params, *target)[0], problem.places))
