@@ -21,8 +21,9 @@ from cobed.inference import choose_sampler
 from cobed.inference.base import AbstractSampler, effective_size, systematic
 from cobed.keys import Seed, as_key, key_came_first
 from cobed.models.base import AbstractModel, over_draws
-from cobed.optimum import AbstractOptimum, check_optimum, choose_optimum
+from cobed.optimum import AbstractOptimum, Best, check_optimum, choose_optimum
 from cobed.problem import Problem
+from cobed.spaces import AbstractSpace
 from cobed.types import Array, Float, Key, Params
 
 
@@ -66,6 +67,20 @@ class Scores:
     sampler: str
     diagnostics: dict[str, float]
     warnings: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        space: AbstractSpace,
+        worlds: dict[str, np.ndarray],
+        sampler: str,
+        diagnostics: dict[str, float],
+        warnings: tuple[str, ...],
+    ) -> "Scores":
+        """From the `scores_of_world` of many worlds, (W,) each. Named actions have no distance, and numbers are never hit."""
+        scores: dict[str, Any] = {name: Score(values) for name, values in worlds.items()}
+        scores["hit_rate" if space.continuous else "mse_a"] = None
+        return cls(**scores, sampler=sampler, diagnostics=diagnostics, warnings=warnings)
 
     @property
     def num_worlds(self) -> int:
@@ -129,18 +144,8 @@ def evaluate(
     replay = Replay(problem, truth, played, sampler, chooser)
     values = _evaluate(world_keys(as_key(seed), num_worlds), by_world, replay, num_draws, batch_size)
     scores, quality = jax.tree.map(np.asarray, values)
-    space = problem.model.action_space
     diagnostics = {name: float(np.mean(value)) for name, value in quality.items()}
-    return Scores(
-        regret=Score(scores["regret"]),
-        mse_m=Score(scores["mse_m"]),
-        mse_m_plug_in=Score(scores["mse_m_plug_in"]),
-        hit_rate=None if space.continuous else Score(scores["hit"]),
-        mse_a=Score(scores["mse_a"]) if space.continuous else None,
-        sampler=sampler.name,
-        diagnostics=diagnostics,
-        warnings=_doubts(sampler, quality),
-    )
+    return Scores.of(problem.model.action_space, scores, sampler.name, diagnostics, _doubts(sampler, quality))
 
 
 def _truth(problem: Problem, worlds: AbstractModel) -> Truth:
@@ -204,7 +209,6 @@ def _evaluate(
     keys: Key[Array, " W"], by_world: Float[Array, "W D A"] | None, replay: Replay, num_draws: int, batch_size: int
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     problem, truth, design, sampler = replay.problem, replay.truth, replay.design, replay.sampler
-    entries = jnp.asarray(problem.model.action_space.continuous, dtype=int)
 
     def one(arguments: tuple[Key[Array, ""], Array | None]) -> tuple[dict[str, Array], dict[str, Array]]:
         key, actions = arguments
@@ -219,18 +223,27 @@ def _evaluate(
         plug_in, chosen = jax.vmap(lambda target: replay.chooser(params, weights, *target))(problem.places)
         # The posterior mean of m* itself: the mean of the draws' own maxima.
         estimate = weights @ over_draws(problem.model, lambda psi: problem.best(psi)[0], params)
-        values, best = jax.vmap(lambda target: truth.optimum(truth.model, world, *target))(problem.places)
+        best = jax.vmap(lambda target: truth.optimum(truth.model, world, *target))(problem.places)
         earned = jax.vmap(truth.model.mean_reward, in_axes=(None, 0, 0))(world, problem.targets, chosen)
-        scores = {
-            "regret": jnp.mean(values - earned),
-            "mse_m": jnp.mean((estimate - values) ** 2),
-            "mse_m_plug_in": jnp.mean((plug_in - values) ** 2),
-            "hit": jnp.mean(jnp.all(jnp.abs(chosen - best) < 1e-6, axis=1)),
-            "mse_a": jnp.mean(jnp.sum((chosen - best)[:, entries] ** 2, axis=1)),
-        }
+        scores = scores_of_world(problem.model.action_space, best, (earned, chosen), estimate, plug_in)
         return scores, {"ess": effective_size(draws.log_weights), **draws.diagnostics}
 
     return jax.lax.map(one, (keys, by_world), batch_size=batch_size)
+
+
+def scores_of_world(
+    space: AbstractSpace, best: Best, deployed: Best, estimate: Float[Array, " T"], plug_in: Float[Array, " T"]
+) -> dict[str, Array]:
+    """The best rewards (T,) and actions (T, A) of the targets in a world beside what was deployed, and two estimates of m*."""
+    (values, actions), (earned, chosen) = best, deployed
+    entries = jnp.asarray(space.continuous, dtype=int)
+    return {
+        "regret": jnp.mean(values - earned),
+        "mse_m": jnp.mean((estimate - values) ** 2),
+        "mse_m_plug_in": jnp.mean((plug_in - values) ** 2),
+        "hit_rate": jnp.mean(jnp.all(jnp.abs(chosen - actions) < 1e-6, axis=1)),
+        "mse_a": jnp.mean(jnp.sum((chosen - actions)[:, entries] ** 2, axis=1)),
+    }
 
 
 def _doubts(sampler: AbstractSampler, quality: dict[str, np.ndarray]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.inference.base import data_log_likelihood, effective_size
-from cobed.metrics import Score, Scores, evaluate
+from cobed.metrics import Scores, evaluate, scores_of_world
 from cobed.models.average import AverageReward
 from cobed.models.base import AbstractModel
 from cobed.optimum import Enumeration
@@ -69,23 +69,14 @@ def paper_scores(key: Key[Array, ""], problem: Problem, actions: Any, num_worlds
     """The scores of the design `actions` (D, A) as the paper's tables have them. Same key, same worlds for every design."""
     design = Data(problem.contexts, problem.check_actions(actions), np.zeros(problem.num_contexts))
     values = {name: np.asarray(value) for name, value in _scores(key, problem, design, num_worlds).items()}
-    continuous = bool(problem.model.action_space.continuous)
-    return Scores(
-        regret=Score(values["regret"]),
-        mse_m=Score(values["mse_m"]),
-        mse_m_plug_in=Score(values["mse_m"]),
-        hit_rate=None if continuous else Score(values["hit"]),
-        mse_a=Score(values["mse_a"]) if continuous else None,
-        sampler="importance, each number of psi by itself",
-        diagnostics={"ess": float(values["ess"].mean())},
-        warnings=(),
-    )
+    diagnostics = {"ess": float(values.pop("ess").mean())}
+    return Scores.of(problem.model.action_space, values, "importance, each number of psi by itself", diagnostics, ())
 
 
 @lean_jit
 def _scores(key: Key[Array, ""], problem: Problem, design: Data, num_worlds: int) -> dict[str, Array]:
     model = problem.model
-    entries = jnp.asarray(model.action_space.continuous, dtype=int)
+    continuous = bool(model.action_space.continuous)
     prior_key, key = jr.split(key)
     prior = AverageReward(model, NUM_PARTICLES)
 
@@ -103,18 +94,13 @@ def _scores(key: Key[Array, ""], problem: Problem, design: Data, num_worlds: int
         resampled = jnp.take_along_axis(flat.T, chosen, axis=1).T
         unravel = ravel_pytree(world)[1]
         values, own_actions = jax.vmap(lambda row: problem.best(unravel(row)))(resampled)
-        deployed = own_actions.mean(axis=0) if entries.size else prior_actions
-        best, best_actions = problem.best(world)
+        deployed = own_actions.mean(axis=0) if continuous else prior_actions
         earned = jax.vmap(model.mean_reward, in_axes=(None, 0, 0))(world, problem.targets, deployed)
-        return {
-            "regret": jnp.mean(best - earned),
-            "mse_m": jnp.mean((values.mean(axis=0) - best) ** 2),
-            "hit": jnp.mean(jnp.all(jnp.abs(deployed - best_actions) < 1e-6, axis=1)),
-            "mse_a": jnp.mean(jnp.sum((deployed - best_actions)[:, entries] ** 2, axis=1)),
-            "ess": effective_size(log_weights),
-        }
+        estimate = values.mean(axis=0)
+        scores = scores_of_world(model.action_space, problem.best(world), (earned, deployed), estimate, estimate)
+        return {**scores, "ess": effective_size(log_weights)}
 
-    if not entries.size:
+    if not continuous:
         # A tie between two actions in the prior mean is decided by the Monte Carlo error of the draws.
         params = prior.sample_prior(prior_key)
         prior_actions = jax.vmap(lambda target: Enumeration()(prior, params, target)[1])(problem.targets)
