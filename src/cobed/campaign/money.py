@@ -11,6 +11,7 @@ from cobed.campaign.columns.base import Name
 from cobed.campaign.sections import Finite, Positive, SectionModel
 from cobed.rules import AtLeast, AtMost, Batch, Limit, MaxCost
 from cobed.rules.at_least import Counts
+from cobed.rules.base import known_values
 
 if TYPE_CHECKING:
     from cobed.campaign.encoding import Cells
@@ -147,16 +148,7 @@ def _check_numbers(spec: "CampaignSpec") -> None:
 
 
 def _check_group(spec: "CampaignSpec", group: GroupSpec) -> None:
-    column = spec.context.get(group.column)
-    if column is None or not column.has_names:
-        allowed = [name for name, column in spec.context.items() if column.has_names]
-        raise ValueError(
-            f"budget.groups names the column {group.column!r}; allowed are context columns whose values have names: "
-            f"{', '.join(allowed) or 'there is none'}"
-        )
-    problem = column.problem_of_values(group.column, group.values)
-    if problem is not None:
-        raise ValueError(f"budget.groups {problem}")
+    known_values("budget.groups", group, spec)
     if group.at_least is None and group.at_most is None:
         raise ValueError(f"budget.groups: give at_least or at_most, the share that gets {group.action!r}")
 

@@ -12,11 +12,6 @@ from jax.scipy.stats import norm
 from cobed.types import Array, Float
 
 
-def expected_max_affine(intercepts: Float[Array, " N"], slopes: Float[Array, " N"]) -> Float[Array, ""]:
-    """E[max_i intercepts_i + slopes_i Z]."""
-    return jnp.max(intercepts) + expected_gain_affine(intercepts, slopes)
-
-
 def expected_gain_affine(intercepts: Float[Array, " N"], slopes: Float[Array, " N"]) -> Float[Array, ""]:
     """E[max_i intercepts_i + slopes_i Z] - max_i intercepts_i, to full precision also where it is small."""
     # By rising slope, the upper of parallel lines last: the leader goes up this order as z grows.

@@ -96,3 +96,17 @@ def known_actions(value: Mapping[str, Any], name: str, spec: Any) -> None:
     for action in value:
         if action not in actions:
             raise ValueError(f"constraints.{name} names {action!r}, which is no action; allowed: {', '.join(actions)}")
+
+
+def known_values(key: str, entry: Any, spec: Any) -> None:
+    """`ValueError` where an entry of `key`, with `column` and `values`, names what no context column of the spec has."""
+    column = spec.context.get(entry.column)
+    if column is None or not column.has_names:
+        allowed = [name for name, column in spec.context.items() if column.has_names]
+        raise ValueError(
+            f"{key} names the column {entry.column!r}; allowed are context columns whose values have names: "
+            f"{', '.join(allowed) or 'there is none'}"
+        )
+    problem = column.problem_of_values(entry.column, entry.values)
+    if problem is not None:
+        raise ValueError(f"{key} {problem}")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from cobed.rules.base import AbstractRule, known_actions
+from cobed.rules.base import AbstractRule, known_actions, known_values
 
 Name = Annotated[str, Field(min_length=1)]
 
@@ -60,14 +60,5 @@ class Forbid(AbstractRule):
 
 
 def _check(entry: ForbidSpec, spec: Any) -> None:
-    column = spec.context.get(entry.column)
     known_actions({entry.action: None}, Forbid.name, spec)
-    if column is None or not column.has_names:
-        allowed = [name for name, column in spec.context.items() if column.has_names]
-        raise ValueError(
-            f"constraints.forbid names the column {entry.column!r}; allowed are context columns whose values have names: "
-            f"{', '.join(allowed) or 'there is none'}"
-        )
-    problem = column.problem_of_values(entry.column, entry.values)
-    if problem is not None:
-        raise ValueError(f"constraints.forbid {problem}")
+    known_values("constraints.forbid", entry, spec)
