@@ -203,12 +203,12 @@ def outcomes_by_action(connection: Connection) -> dict[Any, tuple[int, float, fl
     value = outcomes.c.value
     columns = sa.func.count(value), sa.func.avg(value), sa.func.avg(value * value)
     query = sa.select(outcomes.c.action, *columns).join(assignments, outcomes.c.id == assignments.c.outcome)
-    found: dict[Any, tuple[int, float, float]] = {}
+    moments: dict[Any, tuple[int, float, float]] = {}
     for action, number, mean, square in connection.execute(query.group_by(outcomes.c.action)):
         name = _json(action, "an outcome", str, dict)
         if isinstance(name, str):
-            found[name] = number, mean, math.sqrt(max(square - mean**2, 0.0))
-    return found
+            moments[name] = number, mean, math.sqrt(max(square - mean**2, 0.0))
+    return moments
 
 
 def known_units(connection: Connection, units: Sequence[str] | None) -> set[str]:
