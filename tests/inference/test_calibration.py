@@ -42,7 +42,7 @@ def test_every_sampler_is_calibrated_on_a_conjugate_model(linear, sampler):
 def test_smc_is_calibrated_on_the_continuous_example():
     problem = Problem(ContinuousExample(), continuous.contexts(10), continuous.targets(3))
     actions = 0.5 * jr.normal(jr.key(3), (10, 1))
-    assert calibrate(problem, actions, TemperedSMC(512), 200, batch_size=1, seed=0).p_value > 0.01
+    assert calibrate(problem, actions, TemperedSMC(512), 200, seed=0).p_value > 0.01
 
 
 @pytest.mark.slow

@@ -96,7 +96,7 @@ def test_ranks_are_uniform_over_worlds():
     problem = Problem(model, causal.contexts(jr.key(0), 12, 2), causal.targets(2))
     actions = np.asarray(jr.bernoulli(jr.key(1), 0.5, (12, 2)), np.float32)
     sampler = SpikeAndSlab(400, num_chains=4, num_burn=25)
-    assert calibrate(problem, actions, sampler, 400, batch_size=400, seed=2).p_value > 0.01
+    assert calibrate(problem, actions, sampler, 400, seed=2).p_value > 0.01
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_a_wrong_prior_is_found_by_calibration():
     problem = Problem(model, causal.contexts(jr.key(0), 12, 2), causal.targets(2))
     actions = np.asarray(jr.bernoulli(jr.key(1), 0.5, (12, 2)), np.float32)
     sampler = SpikeAndSlab(400, num_chains=4, num_burn=25)
-    assert calibrate(problem, actions, sampler, 400, batch_size=400, seed=2).p_value < 1e-3
+    assert calibrate(problem, actions, sampler, 400, seed=2).p_value < 1e-3
 
 
 def test_chains_that_disagree_are_reported():
