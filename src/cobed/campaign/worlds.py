@@ -211,8 +211,8 @@ def _learned(
     truth, model = models
 
     def one(arguments):
-        key, own = arguments
-        _, data = play(key, truth, design.with_actions(own))
+        key, played = arguments
+        _, data = play(key, truth, design.with_actions(played))
         draws = sampler.draw(jr.fold_in(key, done), model, data.rows(slice(done)))
         weights = jax.nn.softmax(draws.log_weights)
         mean = weights @ draws.params
