@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
 
@@ -36,19 +37,60 @@ def test_every_public_name_can_be_loaded():
         _ = package.nothing
 
 
-def test_the_demo_leaves_a_campaign_to_go_on_with_and_writes_over_none(tmp_path):
-    answer = cobed("demo", "--budget", "smoke", "--out", "here", cwd=tmp_path)
+# Without curves, which take most of the time to compile.
+SMALL_DEMO = """
+from pathlib import Path
+from cobed.campaign import simulated
+simulated.SPEC += '[model]\\nfamily = "linear"'
+from cobed.cli.demo import run
+run(Path("here"), 0, "smoke", simulated.Sizes(history=120, round=40, region=500), num_random=1)
+"""
+
+
+def test_the_demo_leaves_a_campaign_to_go_on_with_and_writes_over_none(run_command, tmp_path):
+    answer = subprocess.run([sys.executable, "-c", SMALL_DEMO], capture_output=True, text=True, cwd=tmp_path)
     assert answer.returncode == 0, answer.stderr
-    for told in ("simulated", "Round 1, designed: 300 units", "300 outcome(s) added", "10,000 units in policy.csv"):
-        assert told in answer.stdout
+    for sentence in (
+        "simulated", "120 outcome(s) added", "Round 1, designed: 40 units", "Round 2, designed: 40 units",
+        "500 units in policy.csv", "at most 125 units of 'styling advice'", "best single offer: ", "best policy of all",
+    ):  # fmt: skip
+        assert sentence in answer.stdout, sentence
     report = tmp_path / "here" / "report.html"
     assert f"Report: {report.resolve()}" in answer.stdout
-    assert "E-mail campaign (simulated)" in report.read_text()
-    status = cobed("status", cwd=tmp_path / "here")
-    assert "300 outcome(s), 0 awaited, 1 deployment(s)" in status.stdout, status.stderr
+    assert "Which offer for whom (simulated)" in report.read_text()
+    status = run_command("status", cwd=tmp_path / "here")
+    assert "200 outcome(s), 0 awaited, 1 deployment(s)" in status.stdout, status.stderr
     from cobed.cli.demo import _free
 
     assert _free(tmp_path / "here") == tmp_path / "here-2"
+
+
+@pytest.mark.slow
+def test_the_campaign_at_random_differs_from_the_demo_by_its_designer_alone(tmp_path, monkeypatch):
+    """With the same designer it ends in the policy that the commands have written."""
+    from cobed.campaign import simulated
+
+    monkeypatch.setattr(simulated, "SPEC", simulated.SPEC + '[model]\nfamily = "linear"')
+    assert subprocess.run([sys.executable, "-c", SMALL_DEMO], capture_output=True, cwd=tmp_path).returncode == 0
+    shop = simulated.make_shop(0, "smoke", simulated.Sizes(history=120, round=40, region=500))
+    policy = pd.read_csv(tmp_path / "here" / "policy.csv")["offer"].tolist()
+    assert shop.policy_after("CO-BED", 0) == policy
+    assert shop.policy_after("Random", 0) != policy
+
+
+@pytest.mark.parametrize(
+    ("ours", "random", "sentence"),
+    [
+        (9.0, 8.0, "earns 2,000 EUR more per 1,000 customers than the best single offer: +20,000 EUR in the region"),
+        (6.5, 8.0, "earns 500 EUR less per 1,000 customers than the best single offer: -5,000 EUR in the region"),
+    ],
+)
+def test_the_demo_tells_what_happened_also_where_the_policy_lost(ours, random, sentence):
+    from cobed.cli.demo import comparison
+
+    text = comparison(ours, random, 7.0, 10.0, 10_000)
+    assert sentence in text
+    assert "offers at random 33%" in text
 
 
 def test_a_wrong_budget_is_a_sentence_and_not_a_traceback(run_command, tmp_path):

@@ -1,27 +1,75 @@
-"""The simulated e-mail campaign: its effect sizes are those it claims."""
+"""The simulated shop: what it says of its customers is so, and policies are compared fairly."""
 
 import numpy as np
+import pandas as pd
+import pytest
 
-from cobed.campaign.simulated import EMAILS, SPEC, customers, rates_of, visit_rates
-from cobed.campaign.spec import parse_spec
+from cobed.campaign.simulated import CITY, NUM_USED, OFFERS, REGION, Sizes, customers, make_shop, order_rates
 
-
-def test_the_visit_rates_are_those_of_the_real_campaign():
-    """.18, .15 and .11: the average over 100,000 customers has an error below .0005."""
-    rates = visit_rates(customers(np.random.default_rng(0), 100_000)).mean(axis=0)
-    np.testing.assert_allclose(rates, [0.18, 0.15, 0.11], atol=0.006)
+SMALL = Sizes(history=120, round=40, region=500)
 
 
-def test_every_customer_has_bought_something_and_the_rates_follow_the_email():
-    table = customers(np.random.default_rng(1), 1_000, first=5)
-    assert table["customer"].iloc[0] == "C00005"
-    assert ((table["mens"] + table["womens"]) >= 1).all()
-    emails = table["mens"].map({1: EMAILS[0], 0: EMAILS[2]})
-    own = rates_of(table, list(emails))
-    assert (own == np.where(table["mens"] == 1, visit_rates(table)[:, 0], visit_rates(table)[:, 2])).all()
+@pytest.fixture(scope="module")
+def shop():
+    return make_shop(3, "smoke", SMALL)
 
 
-def test_its_spec_knows_the_columns_and_emails():
-    spec = parse_spec(SPEC.format(seed=3, budget='"smoke"'))
-    assert spec.action.options == EMAILS
-    assert set(spec.context) < set(customers(np.random.default_rng(0), 2))
+def test_the_region_is_older_and_buys_more_in_stores():
+    """The averages of 100,000 customers have errors below .002 and .05."""
+    rng = np.random.default_rng(0)
+    for population in (CITY, REGION):
+        table = customers(rng, 100_000, population)
+        assert abs((table["buys"] == "store").mean() - population.stores) < 0.01
+        assert abs(table["age"].mean() - population.age) < 1  # a little less spread where ages are cut off
+    assert REGION.age > CITY.age
+    assert REGION.stores > CITY.stores
+
+
+def test_a_rate_is_the_one_worked_out_by_hand():
+    """45 years, the web, six months: the first log-odds of each offer."""
+    table = pd.DataFrame({"months": [6, 12], "age": [45, 60], "buys": ["web", "store"]})
+    rates = order_rates(table)
+    assert rates[0, OFFERS.index("reminder")] == pytest.approx(1 / (1 + np.exp(1.4)))
+    assert rates[1, OFFERS.index("reminder")] == pytest.approx(1 / (1 + np.exp(1.4 + 0.6 - 0.1 - 0.4)))
+
+
+def test_every_customer_is_in_one_table_and_only_offers_in_use_have_a_history(shop):
+    ids = pd.concat([shop.history, *shop.rounds, shop.region])["customer"]
+    assert ids.is_unique
+    assert len(ids) == 120 + 2 * 40 + 500
+    assert set(shop.history["offer"]) == set(OFFERS[:NUM_USED])
+
+
+def test_a_customer_who_gets_the_same_offer_does_the_same(shop):
+    first = shop.rounds[0]
+    both = [shop.ordered(first.assign(offer=offer)) for offer in ("reminder", "styling advice")]
+    mixed = shop.ordered(first.assign(offer=np.where(np.arange(40) < 20, "reminder", "styling advice")))
+    assert mixed["ordered"].tolist() == [*both[0]["ordered"][:20], *both[1]["ordered"][20:]]
+
+
+def test_its_spec_knows_the_columns_and_offers(shop):
+    assert shop.spec.action.options == OFFERS
+    assert shop.spec.seed == 3
+    assert set(shop.spec.context) < set(shop.region)
+
+
+def test_what_a_policy_earns_is_net_and_single_offers_keep_the_budget(shop):
+    rates = order_rates(shop.region).mean(axis=0)
+    voucher, advice = OFFERS.index("10% voucher"), OFFERS.index("styling advice")
+    assert shop.earned(["10% voucher"] * 500) == pytest.approx(30 * 0.75 * rates[voucher])
+    # A quarter may get advice; the others get what they get today.
+    expected = 0.25 * (30 * rates[advice] - 3) + 0.75 * shop.earned(["reminder"] * 500)
+    assert shop.singles()["styling advice"] == pytest.approx(expected)
+
+
+def test_the_best_policy_keeps_the_budget_and_earns_more_than_every_single_offer(shop):
+    best = shop.best_policy()
+    assert best.count("styling advice") <= 125
+    assert len(set(best)) >= 4
+    assert shop.earned(best) > 1.3 * max(shop.singles().values())
+    # Two customers who exchange their offers keep the budget, and earn no more.
+    rng = np.random.default_rng(0)
+    for one, other in rng.integers(0, 500, (50, 2)):
+        changed = list(best)
+        changed[one], changed[other] = best[other], best[one]
+        assert shop.earned(changed) <= shop.earned(best) + 1e-6

@@ -49,7 +49,7 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same customers and design.")] = 0,
     budget: Annotated[str, typer.Option(help="Of the design: smoke, quick or paper.")] = "quick",
 ) -> None:
-    """Run a whole campaign on simulated customers: which e-mail to send to whom. Design, outcomes, policy, report."""
+    """Run a whole campaign on simulated customers: which offer for whom. Two rounds, a policy within a budget, a report."""
     from cobed.cli.demo import run
 
     run(out, seed, budget)

@@ -19,6 +19,12 @@ th, td { padding: .25em .8em; text-align: right; border-bottom: 1px solid #ddd; 
 th:first-child, td:first-child { text-align: left; }
 .wide { overflow-x: auto; }
 .note { color: #555; }
+@media (max-width: 600px) {
+  body { margin: 1em auto; }
+  table { font-size: .85em; }
+  th, td { padding: .25em .4em; }
+  th, td:first-child { white-space: normal; }
+}
 """
 
 
@@ -51,7 +57,8 @@ class Page:
     def write(self, path: str | Path) -> Path:
         """The page with its own copy of plotly.js, whole or not at all."""
         document = (
-            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(self.title)}</title>'
+            f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
+            f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{html.escape(self.title)}</title>'
             f"<style>{STYLE}</style><script>{get_plotlyjs()}</script></head><body>{''.join(self._blocks)}</body></html>"
         )
         return write_output(path, lambda file: file.write(document.encode("utf-8", "replace")))

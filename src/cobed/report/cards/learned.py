@@ -37,12 +37,14 @@ class Learned(Card):
     def add(self, page, facts):
         assert facts.data is not None
         model, posterior = facts.known
+        words = facts.spec.reward_words
+        page.text(f"Expected {words} of each action for the average unit of the experiment, with 90% intervals:")
         page.figure(effects_figure(facts.spec, model, facts.draws, facts.data.contexts))
         page.text(f"Posterior by {posterior.method}: {posterior.reason}", note=True)
         coefficients = coefficient_table(facts.campaign, model, facts.draws)
         if coefficients is not None:
-            words = facts.spec.outcome.law.predictor_words
-            page.text(f"The coefficients, on the scale of the linear predictor ({words}):")
+            scale = facts.spec.outcome.law.predictor_words
+            page.text(f"The coefficients, on the scale of the linear predictor ({scale}):")
             page.table(coefficients)
 
 
@@ -77,11 +79,7 @@ def effects_figure(spec: CampaignSpec, model: AbstractModel, draws: Params, cont
         )
         figure.add_scatter(x=x, y=middle_value, mode="lines", name="expected", line_color=COLOURS[0])
         figure.update_xaxes(title=spec.action.columns[0]).update_yaxes(title=f"expected {spec.reward_words}")
-    return figure.update_layout(
-        title="Expected outcome for the average unit of the experiment, with 90% intervals",
-        template="plotly_white",
-        height=380,
-    )
+    return figure.update_layout(template="plotly_white", height=320, margin={"t": 30, "l": 0, "r": 20})
 
 
 def coefficient_table(campaign: Campaign, model: AbstractModel, draws: Params) -> pd.DataFrame | None:

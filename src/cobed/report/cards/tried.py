@@ -25,7 +25,8 @@ class Tried(Card):
         return None if len(facts.table) else "No unit has been assigned yet."
 
     def add(self, page, facts):
-        page.table(facts.status.rounds)
+        rounds = facts.status.rounds
+        page.table(rounds.assign(created=rounds["created"].str.slice(0, 10)))
         encoding, table = facts.campaign.encoding(), facts.table
         if encoding is not None:
             cells = {
@@ -55,4 +56,6 @@ def tried_figure(spec: CampaignSpec, table: pd.DataFrame) -> go.Figure:
                 x=horizontal, y=table[column], mode="markers", name=column, marker_color=COLOURS[place % 8]
             )
         figure.update_layout(xaxis_title=numeric[0] if numeric else "unit", yaxis_title="action")
-    return figure.update_layout(template="plotly_white", height=380)
+    # The legend stands above: beside the bars it would take half of a narrow screen.
+    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}
+    return figure.update_layout(template="plotly_white", height=380, margin={"t": 60, "l": 0, "r": 20}, legend=legend)
