@@ -1,9 +1,9 @@
 """A simulated mail-order shop, to try everything on: its customers do not exist, and its effects are invented.
 
-The effects are larger than most shops see, so that some hundred customers show them. The truth is a logistic regression: which offer
-is best depends on the customer. Vouchers bring back those who have not ordered for
-long, and give money away to those who would order anyway; free delivery is for those who buy on the web, advice for those who buy
-in a store. The city, where the shop experiments, is younger and more on the web than the region, where it will decide.
+The effects are larger than most shops see, so that some hundred customers show them. The truth is a logistic regression: which
+offer is best depends on the customer. Vouchers bring back those who have not ordered for long, and give money away to those who
+would order anyway; free delivery is for those who buy on the web, advice for those who buy in a store. The city, where the shop
+experiments, is younger and more on the web than the region, where it will decide.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from cobed.campaign.campaign import Campaign
 from cobed.campaign.money import budget_limits
 from cobed.campaign.spec import CampaignSpec, parse_spec
 
-OFFERS = ("nothing", "reminder", "10% voucher", "free delivery", "styling advice")
+OFFERS: tuple[str, ...] = ("nothing", "reminder", "10% voucher", "free delivery", "styling advice")
 NUM_USED = 3  # so many of them, from the first on, have been in use
 # Log-odds of an order, by offer: of a customer of 45 on the web whose last order is six months ago; six months more; fifteen years
 # more; who buys in a store.
@@ -105,7 +105,7 @@ class Shop:
     history: pd.DataFrame
     rounds: tuple[pd.DataFrame, pd.DataFrame]
     region: pd.DataFrame
-    luck: pd.Series
+    luck: dict[str, float]
 
     @property
     def spec(self) -> CampaignSpec:
@@ -113,7 +113,8 @@ class Shop:
 
     def ordered(self, assigned: pd.DataFrame) -> pd.DataFrame:
         """Who orders under the offers of a table: a customer who gets the same offer in another campaign does the same."""
-        happens = self.luck[assigned["customer"]].to_numpy() < _of(order_rates(assigned), assigned["offer"])
+        luck = np.array([self.luck[customer] for customer in assigned["customer"]])
+        happens = luck < _of(order_rates(assigned), assigned["offer"].tolist())
         return pd.DataFrame({"customer": assigned["customer"], "ordered": happens.astype(int)})
 
     def policy_after(self, designer: str, seed: int) -> list[str]:
@@ -162,7 +163,7 @@ def make_shop(seed: int, budget: str = "quick", sizes: Sizes = SIZES) -> Shop:
         customers(rng, number, CITY, start) for number, start in zip(numbers, starts[:-1], strict=True)
     )
     tested = pd.concat([history, first, second])["customer"]
-    luck = pd.Series(rng.random(len(tested)), index=tested)
+    luck = dict(zip(tested, rng.random(len(tested)).tolist(), strict=True))
     offers = rng.choice(OFFERS[:NUM_USED], len(history))
     # Last, so that the same campaigns are run whatever the size of the region.
     region = customers(rng, sizes.region, REGION, starts[-1])

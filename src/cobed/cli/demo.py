@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from cobed.budget import find_budget
@@ -85,9 +86,11 @@ def _step(why: str, command: str, act: Callable[[], None]) -> None:
 
 def _tell_who(region: pd.DataFrame, offers: list[str]) -> None:
     """Which share of some groups of customers gets which offer."""
-    buys = region["buys"].map({"web": "on the web", "store": "in a store"})
-    recent = (region["months"] <= 6).map({True: ", ordered in the last 6 months", False: ", ordered longer ago"})
-    shares = pd.crosstab(buys + recent, pd.Series(offers, region.index), normalize="index")
+    buys = np.where(region["buys"] == "web", "on the web", "in a store").astype(object)
+    groups = buys + np.where(region["months"] <= 6, ", ordered in the last 6 months", ", ordered longer ago").astype(
+        object
+    )
+    shares = pd.crosstab(groups, np.array(offers, object), normalize="index")
     table = shares.reindex(columns=list(OFFERS), fill_value=0.0).map("{:.0%}".format)
     print(f"\nWho gets what by this policy:\n{table.rename_axis(index=None, columns=None).to_string()}")
 
