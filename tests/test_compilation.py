@@ -100,12 +100,10 @@ def shares_of_the_largest_error(expression, reduction, dtype, sizes, options):
 def cases(many: bool):
     """Many or few settings of each expression with each reduction, such that all sizes, types and options occur."""
     settings = list(itertools.product(NUM_DRAWS, NUM_ROWS, WIDTHS, PRECISION, OPTIONS))
-    turn = 0
-    for expression, reduction in itertools.product(EXPRESSIONS, REDUCTIONS):
+    for turn, (expression, reduction) in enumerate(itertools.product(EXPRESSIONS, REDUCTIONS)):
         whole = expression in WHOLE and reduction in WHOLE_REDUCTIONS
         # Steps without a common divisor, so that going round the settings meets every combination in time.
         chosen = settings[turn % 29 :: 29] if many else [settings[turn * 89 % len(settings)]]
-        turn += 1
         if reduction in ("each", "sum"):
             chosen.append((4000, 10, 3, "float32", list(OPTIONS)[turn % 3]))
         for num_draws, num_rows, width, dtype, options in chosen:
