@@ -1,4 +1,4 @@
-"""How a design is parametrised: one unconstrained vector a unit, made into an action by the space."""
+"""How a design is parametrised: one unconstrained vector per unit, made into an action by the space."""
 
 import equinox as eqx
 import jax

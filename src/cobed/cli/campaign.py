@@ -168,7 +168,7 @@ def deploy(
     if "counts" in summary:
         say("Units by action: " + ", ".join(f"{name} {count:,}" for name, count in summary["counts"].items()))
     words = campaign.spec.reward_words
-    say(f"Expected {words} a unit: {_interval(summary['value'])} (90% interval).")
+    say(f"Expected {words} per unit: {_interval(summary['value'])} (90% interval).")
     say(f"In all {len(frame):,} units: {summary['value']['mean'] * len(frame):,.6g} {words}.")
     if "over_current" in summary:
         say(f"Gain over what is done today: {_interval(summary['over_current'])}.")

@@ -47,7 +47,7 @@ def _add_policy(page: Page, spec: CampaignSpec, last: dict[str, Any]) -> None:
     page.table(
         pd.DataFrame(
             {
-                f"{spec.reward_words} a unit": list(kinds.values()),
+                f"{spec.reward_words} per unit": list(kinds.values()),
                 "expected": [f"{last[kind]['mean']:.4g}" for kind in kinds],
                 "90% interval": [f"{last[kind]['low']:.4g} to {last[kind]['high']:.4g}" for kind in kinds],
             }
