@@ -62,6 +62,7 @@ def test_the_page_tells_what_was_tried_learned_and_deployed(tmp_path, action, ef
     before = write_report(campaign, tmp_path / "before.html").read_text()
     assert "Nothing has been deployed yet" in before
     assert effect in before
+    assert "Expected amount of each action for the average unit" in before
     campaign.deploy(HISTORY[["customer", "recency", "new"]])
     page = write_report(campaign, tmp_path / "report.html").read_text()
     for text in ("gain over random", "is the best one with probability", "12 outcome(s) of", "Nothing to warn of"):

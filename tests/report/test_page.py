@@ -17,6 +17,7 @@ def test_text_and_cells_are_escaped_and_figures_need_no_network(tmp_path):
     written = page.write(tmp_path / "deep" / "page.html").read_text()
     assert "<title>A &amp; B</title>" in written
     assert "x &lt; y" in written
+    assert '<meta name="viewport" content="width=device-width' in written  # a telephone shows it in its own width
     assert "<b>bold</b>" not in written
     assert not list(tmp_path.rglob("*.partial"))
 
