@@ -36,7 +36,7 @@ MAX_MAPS = Path("/proc/sys/vm/max_map_count")
 # They are counted each time so many programs have been compiled, which takes about 2 ms.
 PROGRAMS_PER_COUNT = 200
 
-num_compiled = 0
+num_compiled = num_at_last_count = 0
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -100,11 +100,11 @@ def sum_of_products_error() -> float:
 
 def forget_programs_in_time() -> None:
     """Drop all compiled programs where they have used up half of the memory maps the process may have."""
-    global num_compiled
+    global num_at_last_count
     # Not in the middle of tracing another program, where every new array is a tracer.
-    if num_compiled < PROGRAMS_PER_COUNT or isinstance(jnp.zeros(()), Tracer):
+    if num_compiled - num_at_last_count < PROGRAMS_PER_COUNT or isinstance(jnp.zeros(()), Tracer):
         return
-    num_compiled = 0
+    num_at_last_count = num_compiled
     maps = Path("/proc/self/maps")
     if maps.exists() and MAX_MAPS.exists() and maps.read_bytes().count(b"\n") > int(MAX_MAPS.read_text()) // 2:
         jax.clear_caches()

@@ -147,7 +147,7 @@ def test_a_budget_is_kept_and_told(tmp_path, monkeypatch, capsys):
     assert mails.sum() <= 6
     assert spent <= 20.0 + 1e-3
     assert (coupons & in_a).sum() >= in_a.sum() / 2
-    assert "Expected net EUR a unit:" in said
+    assert "Expected net EUR per unit:" in said
     assert "Gain over what is done today:" in said
     assert "the best single action" in said
     assert "Budget: at most 6 units of 'mail'; 6 used. Loosened by one, it would bring" in said
