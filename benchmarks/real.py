@@ -293,6 +293,26 @@ def methods(rows: Rows) -> dict[str, Callable[[Replay], np.ndarray]]:
     return learners
 
 
+class Kept:
+    """Values of replays by what names them, in a file of JSON lines: a command that was stopped goes on from there."""
+
+    def __init__(self, path: Path, *names: str):
+        self.path, self.names = path, names
+        self.values: dict[tuple[Any, ...], dict[str, float]] = {}
+        for line in path.read_text().splitlines() if path.exists() else []:
+            row = json.loads(line)
+            self.values.setdefault(tuple(row[name] for name in names), {}).update(row["values"])
+
+    def add(self, key: tuple[Any, ...], values: dict[str, float]) -> None:
+        self.values.setdefault(key, {}).update(values)
+        with self.path.open("a") as file:
+            file.write(json.dumps(dict(zip(self.names, key, strict=True)) | {"values": values}) + "\n")
+
+    def frame(self, replays: int, *key: Any) -> pd.DataFrame:
+        """A row for each replay; its seed is the last part of a key."""
+        return pd.DataFrame([self.values[*key, seed] for seed in range(replays)])
+
+
 def run(rows: Rows, num_rows: int, seed: int, learners: dict[str, Callable[[Replay], np.ndarray]]) -> dict[str, float]:
     replay = Replay(rows, num_rows, seed)
     return {method: replay.value(np.argmax(learn(replay), axis=1)) for method, learn in learners.items()}
@@ -329,11 +349,7 @@ def main() -> None:
     options = parser.parse_args()
     if not options.data.is_dir():
         sys.exit(f"There are no tables in {options.data}: give their folder with --data.")
-    done: dict[tuple[str, int, int], dict[str, float]] = {}
-    if options.results.exists():
-        for line in options.results.read_text().splitlines():
-            row = json.loads(line)
-            done.setdefault((row["set"], row["rows"], row["seed"]), {}).update(row["values"])
+    kept = Kept(options.results, "set", "rows", "seed")
     verdicts = {}
     warnings.filterwarnings("ignore")
     for name in options.sets:
@@ -342,18 +358,15 @@ def main() -> None:
         for num_rows in options.rows:
             for seed in range(options.replays):
                 key = (name, num_rows, seed)
-                missing = {method: wanted[method] for method in wanted if method not in done.get(key, {})}
+                missing = {method: wanted[method] for method in wanted if method not in kept.values.get(key, {})}
                 if not missing:
                     continue
                 begun = time.perf_counter()
-                values = run(rows, num_rows, seed, missing)
-                done.setdefault(key, {}).update(values)
-                with options.results.open("a") as file:
-                    file.write(json.dumps({"set": name, "rows": num_rows, "seed": seed, "values": values}) + "\n")
+                kept.add(key, run(rows, num_rows, seed, missing))
                 print(
                     f"{name} {num_rows} replay {seed}: {time.perf_counter() - begun:.1f} s", file=sys.stderr, flush=True
                 )
-            table = pd.DataFrame([done[name, num_rows, seed] for seed in range(options.replays)])
+            table = kept.frame(options.replays, name, num_rows)
             verdicts[name, num_rows] = tell(name, num_rows, table[list(wanted)])
     print()
     for (name, num_rows), verdict in verdicts.items():

@@ -9,7 +9,6 @@ Run: python benchmarks/real_designs.py [--data FOLDER] [--sets warfarin] [--sett
 """
 
 import argparse
-import json
 import sys
 import time
 import warnings
@@ -19,7 +18,7 @@ from typing import NamedTuple
 import jax.random as jr
 import numpy as np
 import pandas as pd
-from real import FOLDER, MOST_TARGETS, Rows, rfm, warfarin
+from real import FOLDER, MOST_TARGETS, Kept, Rows, rfm, warfarin
 
 from cobed.allowed import Allowed
 from cobed.campaign.encoding import encode, encode_contexts, fit_encoding
@@ -205,29 +204,18 @@ def main() -> None:
     if not options.data.is_dir():
         sys.exit(f"There are no tables in {options.data}: give their folder with --data.")
     warnings.filterwarnings("ignore")
-    done = {}
-    if options.results.exists():
-        for line in options.results.read_text().splitlines():
-            row = json.loads(line)
-            done[row["set"], row["setting"], row["units"], row["seed"]] = row["values"]
+    kept = Kept(options.results, "set", "setting", "units", "seed")
     for name in options.sets:
         for setting in options.settings:
             table = case(name, setting, options.data)
             for seed in range(options.replays):
                 key = name, setting, options.units, seed
-                if key in done:
+                if key in kept.values:
                     continue
                 begun = time.perf_counter()
-                done[key] = run(table, setting, options.units, seed)
-                with options.results.open("a") as file:
-                    names = dict(zip(("set", "setting", "units", "seed"), key, strict=True))
-                    file.write(json.dumps(names | {"values": done[key]}) + "\n")
+                kept.add(key, run(table, setting, options.units, seed))
                 print(f"{name} {setting} replay {seed}: {time.perf_counter() - begun:.1f} s", file=sys.stderr)
-            tell(
-                name,
-                setting,
-                pd.DataFrame([done[name, setting, options.units, seed] for seed in range(options.replays)]),
-            )
+            tell(name, setting, kept.frame(options.replays, name, setting, options.units))
 
 
 if __name__ == "__main__":

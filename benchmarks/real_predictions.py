@@ -10,7 +10,6 @@ Run: python benchmarks/real_predictions.py [--data FOLDER] [--sets warfarin rfm]
 """
 
 import argparse
-import json
 import sys
 import time
 import warnings
@@ -20,8 +19,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-import pandas as pd
-from real import FOLDER, SETS, Replay, products
+from real import FOLDER, SETS, Kept, Replay, products
 from scipy.stats import norm
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 
@@ -141,23 +139,17 @@ def main() -> None:
     if not options.data.is_dir():
         sys.exit(f"There are no tables in {options.data}: give their folder with --data.")
     warnings.filterwarnings("ignore")
-    done = {}
-    if options.results.exists():
-        for line in options.results.read_text().splitlines():
-            row = json.loads(line)
-            done[row["set"], row["rows"], row["seed"]] = row["values"]
+    kept = Kept(options.results, "set", "rows", "seed")
     for name in options.sets:
         for num_rows in options.rows:
             for seed in range(options.replays):
                 key = name, num_rows, seed
-                if key in done:
+                if key in kept.values:
                     continue
                 begun = time.perf_counter()
-                done[key] = run(name, options.data, num_rows, seed)
-                with options.results.open("a") as file:
-                    file.write(json.dumps({"set": name, "rows": num_rows, "seed": seed, "values": done[key]}) + "\n")
+                kept.add(key, run(name, options.data, num_rows, seed))
                 print(f"{name} {num_rows} replay {seed}: {time.perf_counter() - begun:.1f} s", file=sys.stderr)
-            frame = pd.DataFrame([done[name, num_rows, seed] for seed in range(options.replays)])
+            frame = kept.frame(options.replays, name, num_rows)
             errors = frame.std() / len(frame) ** 0.5
             print(f"\n{name}, {num_rows} rows, {len(frame)} replays")
             print(f"  90% intervals hold {frame.coverage.mean():.1%} ± {errors.coverage:.1%} of the groups' means")

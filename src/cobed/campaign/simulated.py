@@ -7,6 +7,7 @@ experiments, is younger and more on the web than the region, where it will decid
 """
 
 import dataclasses
+import functools
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -107,7 +108,7 @@ class Shop:
     region: pd.DataFrame
     luck: dict[str, float]
 
-    @property
+    @functools.cached_property
     def spec(self) -> CampaignSpec:
         return parse_spec(self.spec_text)
 
