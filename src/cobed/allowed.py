@@ -128,16 +128,18 @@ class Feasible(eqx.Module):
 
     def _nearest_numbers(self, actions: Float[np.ndarray, "D A"]) -> Float[np.ndarray, "D A"]:
         """Numbers changed least, in shares of their ranges, until all limits hold."""
-        totals = np.einsum("lda,da->l", self.weights, actions)
-        if not self.is_limited or ((totals <= self.most) & (totals >= self.least)).all():
+        if not self.is_limited:
+            return actions
+        flat = self.weights.reshape(len(self.words), -1)
+        totals = flat @ actions.ravel()
+        # A hair less, so that rounding to six digits stays within.
+        hair = 1e-5 * np.abs(flat) @ np.abs(actions).ravel()
+        if ((totals <= self.most - hair) & (totals >= self.least + hair)).all():
             return actions
         low, high = _bounds(self.space)
         # Changes down and up, each at least 0: minimise their sum.
         rooms = [np.where(self.is_fixed[:, None], 0.0, room).ravel() for room in (actions - low, high - actions)]
         shares = np.tile(np.where(np.isfinite(high - low), 1 / (high - low), 1.0), len(actions))
-        flat = self.weights.reshape(len(totals), -1)
-        # A hair less, so that rounding to six digits stays within.
-        hair = 1e-5 * np.abs(flat) @ np.abs(actions).ravel()
         rows, ends = _one_sided(flat, self.least + hair - totals, self.most - hair - totals)
         answer = linprog(
             np.concatenate([shares, shares]),

@@ -254,7 +254,8 @@ def _regrets_now(known: Known, targets: np.ndarray, allowed: np.ndarray | None, 
     choices = np.asarray(choices_at((jnp.asarray(targets), mask), candidates))
     shares = np.ones(choices.shape[:2]) if allowed is None else np.asarray(allowed, float)
     shares = shares / shares.sum(axis=1, keepdims=True)
-    totals = np.zeros((2, NOW_DRAWS))
+    # Of each draw; a process has fewer than are asked for.
+    totals = np.zeros((2, 1))
     for rows in np.array_split(np.arange(len(targets)), -(-len(targets) // 10)):
         lost = _regrets(known.model, draws, targets[rows], choices[rows], jnp.asarray(shares[rows], jnp.float32))
         totals = totals + np.asarray(lost, np.float64)
