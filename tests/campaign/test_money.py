@@ -215,7 +215,26 @@ def test_numbers_have_costs_and_a_today_and_no_counts():
     for section, message in (
         ("[value]\ncurrent = { price = 30.0 }", "price is 30; allowed: from 5 to 20"),
         ('[value]\ncurrent = "none"', "needs a number for each of price"),
-        ("[value]\ncost = { price = 1.0 }\n[budget]\ntotal = 3.0", "is about options"),
+        ("[value]\ncost = { price = 1.0 }\n[budget]\nat_most = { price = 3 }", "price|is about options"),
     ):
         with pytest.raises(SpecError, match=message):
             parse_spec(f"{numbers}{section}\n")
+
+
+def test_what_numbers_cost_stays_within_a_total(tmp_path):
+    """Sales rise with the bonus; each wants the largest one, and the total allows about half of it."""
+    numbers = SPEC.replace('options = ["none", "mail", "coupon"]', "numbers = { bonus = { low = 0.0, high = 10.0 } }")
+    (tmp_path / "campaign.toml").write_text(numbers + "[value]\ncost = { bonus = 0.1 }\n[budget]\ntotal = 12.0\n")
+    campaign = Campaign.create(tmp_path / "campaign.toml", tmp_path / "campaign.db")
+    rows, bonus = people(60), np.linspace(0, 10, 60)
+    campaign.add_outcomes(rows.assign(bonus=bonus, sales=5 + bonus * (1 + (rows["age"] > 45))))
+    policy = campaign.deploy(people(20, start=100))
+    assert 11.5 < 0.1 * policy["bonus"].sum() <= 12.0
+    (limit,) = campaign.deployed["budget"]["limits"]
+    assert limit["more"] > 0
+    # The bonus goes to those it moves most.
+    assert policy["bonus"][policy["age"] > 45].mean() > policy["bonus"][policy["age"] <= 45].mean()
+    (tmp_path / "campaign.toml").write_text(numbers + "[value]\ncost = { bonus = 0.1 }\n[budget]\ntotal = -1.0\n")
+    opened = Campaign.open(tmp_path / "campaign.db", tmp_path / "campaign.toml")
+    with pytest.raises(ProblemError, match="a total cost of at most -1"):
+        opened.deploy(people(20))

@@ -16,6 +16,7 @@ from cobed.errors import ModelError, ProblemError
 from cobed.inference import Conjugate, Posterior
 from cobed.models import AbstractModel, ContinuousExample, DiscreteExample, LinearGaussian, discrete
 from cobed.problem import Problem
+from cobed.rules import AtMost, MaxCost
 from cobed.spaces import Box, Discrete, Product
 
 NAMES = Discrete(["a", "b"])
@@ -143,3 +144,24 @@ def test_the_contract_of_a_model_is_checked_once_and_not_when_its_policy_is_depl
         deploy(posterior, [[1.0], [2e30]])
     with pytest.raises(ModelError, match=r"2 column\(s\) and the model expects 1"):
         deploy(posterior, [[1.0, 2.0]])
+
+
+def test_a_budget_goes_to_the_targets_that_gain_most():
+    """b gains psi_b - psi_a = 1 times the context over a: with two units of b, the largest two contexts get it."""
+    model = LinearGaussian(lambda c, a: a * jnp.array([0.0, 1.0]) * c, [0.0, 1.0], [1.0, 1.0], NAMES, 1, 1.0)
+    targets = [[1.0], [4.0], [2.0], [3.0]]
+    policy = deploy(prior_of(model), model, targets, rules=[AtMost({"b": 2})])
+    assert policy.labels == ["a", "b", "a", "b"]
+    free = deploy(prior_of(model), model, targets)
+    assert free.labels == ["b"] * 4
+    np.testing.assert_allclose(policy.values, free.values)
+    spent = deploy(prior_of(model), model, targets, rules=[MaxCost(3.0)], costs={"b": 3.0})
+    assert spent.labels == ["a", "b", "a", "a"]
+
+
+def test_numbers_within_a_budget_are_spent_where_they_pay():
+    """The reward is c a: every unit of the number pays c, so that all of it goes to the largest c."""
+    model = LinearGaussian(lambda c, a: a * c, [1.0], [1e-6], Box(0.0, 1.0), 1, 1.0)
+    policy = deploy(prior_of(model, 64), model, [[1.0], [3.0], [2.0]], rules=[MaxCost(1.5)], costs=[1.0])
+    np.testing.assert_allclose(policy.actions[:, 0], [0.0, 1.0, 0.5], atol=0.011)
+    assert policy.values is None

@@ -129,8 +129,11 @@ def check_money(spec: "CampaignSpec") -> None:
 
 def _check_numbers(spec: "CampaignSpec") -> None:
     value, numbers = spec.value, spec.action.numbers or {}
-    if spec.budget.is_given:
-        raise ValueError("[budget] is about options, and here numbers are chosen; their costs count in [value]")
+    about_options = [name for name in ("at_most", "at_least", "groups") if getattr(spec.budget, name)]
+    if about_options:
+        raise ValueError(
+            f"budget.{about_options[0]} is about options, and here numbers are chosen; budget.total limits what they cost"
+        )
     if value.current_column is not None:
         raise ValueError(
             "value.current_column names options; where numbers are chosen, give current = { price = 10.0 }"
@@ -154,15 +157,19 @@ def _check_group(spec: "CampaignSpec", group: GroupSpec) -> None:
 
 
 def budget_limits(spec: "CampaignSpec", cells: "Cells", spent: np.ndarray | None) -> list[Limit]:
-    """What [budget] says of targets with these cells. `spent` (T, K) is what each option is expected to cost for each.
+    """What [budget] says of targets with these cells. `spent` (K,), or (T, K), is what each action is expected to cost for each.
 
-    Where that is None the total is left out, unless it follows from amounts alone.
+    Where that is None the total is left out, unless it follows from amounts alone; of numbers, from their bounds.
     """
     budget, names = spec.budget, tuple(spec.action.options or ())
     if not budget.is_given:
         return []
     num_rows = len(next(iter(cells.values())))
-    amounts, shares = spec.value.amounts(names)
+    amounts, shares = spec.value.amounts(names or tuple(spec.action.numbers or ()))
+    if spec.action.numbers is not None:
+        ends = np.array([[number.low, number.high] for number in spec.action.numbers.values()])
+        # The cheapest and the dearest action.
+        amounts = np.sort(amounts[:, None] * ends, axis=1).sum(axis=0)
     batch = Batch(names, amounts if spent is None else spent, num_rows)
     rules = [AtMost(budget.at_most), AtLeast(budget.at_least)]
     limits = [limit for rule in rules for limit in rule.limits(batch)]

@@ -97,8 +97,8 @@ def make_policy(
     and what all that is worth."""
     import jax.random as jr
 
-    from cobed.campaign.engine import POLICY_DRAWS, candidate_actions, policy_optimum
-    from cobed.decide import compare, decide
+    from cobed.campaign.engine import POLICY_DRAWS, candidate_actions
+    from cobed.decide import compare
 
     table, cells, encoding, allowed = targets.table, targets.cells, targets.encoding, targets.allowed
     contexts = encode(spec, encoding, cells)
@@ -106,14 +106,8 @@ def make_policy(
     model, posterior = known
     draws = posterior.equal_draws(POLICY_DRAWS, jr.key(spec.seed))
     candidates = candidate_actions(model.action_space)
-    choices = decide(model, policy_optimum(model.action_space), draws, contexts, allowed=allowed)
-    choices, budget = _within_budget(spec, model, cells, choices, allowed)
+    choices, budget = _within_budget(spec, model, draws, cells, contexts, allowed)
     compared = compare(model, draws, contexts, candidates, choices, allowed, _current(spec, table))
-    if budget:
-        assert compared.every is not None
-        assert compared.every.p_best is not None
-        p_best = compared.every.p_best[np.arange(len(table)), choices.chosen]
-        choices = dataclasses.replace(choices, low=compared.low, high=compared.high, p_best=p_best)
     words = spec.action.words(choices.actions)
     single = spec.action.words(compared.single[None])[0]
     summary: dict[str, Any] = {
@@ -135,31 +129,36 @@ def make_policy(
 
 
 def _within_budget(
-    spec: CampaignSpec, model: "AbstractModel", cells: Cells, choices: "Choices", allowed: np.ndarray | None
+    spec: CampaignSpec,
+    model: "AbstractModel",
+    draws: Any,
+    cells: Cells,
+    contexts: np.ndarray,
+    allowed: np.ndarray | None,
 ) -> "tuple[Choices, dict[str, Any]]":
-    """The choices of the largest total value that [budget] allows, and how it was used; nothing changes where there is none."""
+    """The choices of the largest total value that [budget] allows, and how it was used; nothing where there is no budget."""
     import jax
 
     from cobed.allocation import allocate
+    from cobed.campaign.engine import candidate_actions, policy_optimum
+    from cobed.decide import decide, judge
 
-    values = choices.values
-    if not spec.budget.is_given or values is None:
-        return choices, {}
-    candidates = model.action_space.enumerate_discrete()
+    if not spec.budget.is_given:
+        return decide(model, policy_optimum(model.action_space), draws, contexts, allowed=allowed), {}
+    candidates = candidate_actions(model.action_space)
+    values = judge(model, candidates, draws, contexts, allowed=allowed).values
+    assert values is not None
     _, share, cost = (np.asarray(part) for part in jax.vmap(model.terms)(jax.numpy.asarray(candidates)))
     # net = worth (1 - share) E[y] - cost, so worth E[y] = (net + cost) / (1 - share); nothing is paid for less than no outcome.
-    spent = share * np.maximum(values + cost, 0.0) / (1 - share) + cost
+    spent = share * np.maximum(values + cost, 0.0) / (1 - share) + cost if share.any() else cost
     limits = budget_limits(spec, cells, spent.astype(np.float32))
     allocation = allocate(values, allowed, limits)
     parts = [
         {"words": limit.words, "used": used, "more": more}
         for limit, used, more in zip(limits, allocation.used, allocation.loosened, strict=True)
     ]
-    expected = values[np.arange(len(values)), allocation.chosen].astype(np.float64)
-    moved = dataclasses.replace(
-        choices, chosen=allocation.chosen, actions=np.asarray(candidates)[allocation.chosen], expected=expected
-    )
-    return moved, {"budget": {"limits": parts, "value": allocation.value, "bound": allocation.bound}}
+    choices = judge(model, candidates, draws, contexts, allowed=allowed, chosen=allocation.chosen)
+    return choices, {"budget": {"limits": parts, "value": allocation.value, "bound": allocation.bound}}
 
 
 def _current(spec: CampaignSpec, table: Table) -> np.ndarray | None:

@@ -1,11 +1,11 @@
 """Choices from draws of rewards: for `cobed.deploy`, campaigns, plans and metrics alike."""
 
 from cobed.decide.comparison import Comparison, Comparisons, compare
-from cobed.decide.engine import INTERVAL, Choices, decide, interval, mean_rewards
+from cobed.decide.engine import INTERVAL, Choices, decide, interval, judge, mean_rewards
 from cobed.decide.policy import Policy, deploy
 from cobed.decide.search import Chooser
 
 __all__ = [
-    "INTERVAL", "Choices", "Chooser", "Comparison", "Comparisons", "Policy", "compare", "decide", "deploy", "interval",
+    "INTERVAL", "Choices", "Chooser", "Comparison", "Comparisons", "Policy", "compare", "decide", "deploy", "interval", "judge",
     "mean_rewards",
 ]  # fmt: skip

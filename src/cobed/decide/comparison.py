@@ -50,7 +50,7 @@ class Comparisons:
     given. What is not allowed is nobody's.
 
     The reference of `gains`, of the chosen action, and `every`, of all named ones (None for numbers), is what is done today, or
-    else the best single action. `low` and `high` (T,) hold the reward of the chosen action; None for numbers.
+    else the best single action.
     """
 
     value: Comparison
@@ -60,8 +60,6 @@ class Comparisons:
     over_current: Comparison | None
     gains: Gains
     every: Gains | None = None
-    low: np.ndarray | None = None
-    high: np.ndarray | None = None
 
     def summary(self) -> dict[str, Any]:
         """The comparisons as JSON can hold them."""
@@ -79,10 +77,9 @@ class Targets(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Rewards of the chosen action, and those above the reference, of every action; how probably each is best; and sums over the
+    """Rewards above the reference, of every action; how probably each is best; and sums over the
     targets: of the policy, the reference, each single action, and actions at random."""
 
-    earned: Float[Array, "T N"]
     above: Float[Array, "T J N"]
     p_best: Float[Array, "T J"]
     policy: Float[Array, " N"]
@@ -125,13 +122,13 @@ def compare(
     by_block: list[tuple[np.ndarray, ...]] = []
     for part in _blocks(rows, num_draws * len(candidates)):
         block = _compare(model, draws, _some(everything, part), jnp.asarray(candidates))
-        for total, more in zip(sums, block[3:], strict=True):
+        for total, more in zip(sums, block[2:], strict=True):
             total += np.asarray(more)
         if few:
             above = np.asarray(block.above)
             ends = interval(above.reshape(-1, num_draws))
             every = (above.mean(axis=2), *(end.reshape(above.shape[:2]) for end in ends), np.asarray(block.p_best))
-            by_block.append((*every, *interval(np.asarray(block.earned))))
+            by_block.append(every)
     policy, today, singles, random = (total / len(rows) for total in sums)
     names = {
         "value": Comparison.of(policy),
@@ -142,12 +139,10 @@ def compare(
     }
     if not few:
         return Comparisons(**names, gains=_gains_of_chosen(model, draws, everything, candidates))
-    *every, low, high = (np.concatenate(parts) for parts in zip(*by_block, strict=True))
+    every = [np.concatenate(parts) for parts in zip(*by_block, strict=True)]
     chosen = np.arange(num_targets), choices.chosen
     of_chosen = Gains(*(part[chosen] for part in every[:3]))
-    return Comparisons(
-        **names, gains=of_chosen, every=None if choices.values is None else Gains(*every), low=low, high=high
-    )
+    return Comparisons(**names, gains=of_chosen, every=None if choices.values is None else Gains(*every))
 
 
 def _best_single(
@@ -191,7 +186,6 @@ def _compare(model: AbstractModel, draws: Params, targets: Targets, candidates: 
     best = jnp.max(jnp.where(allowed, rewards, -jnp.inf), axis=1)
     tolerance = ROUNDING * jnp.max(jnp.abs(best), axis=1)[:, None, None]
     return Block(
-        earned,
         rewards - reference[:, None],
         jnp.mean(allowed & (best[:, None] - rewards <= tolerance), axis=2),
         earned.sum(axis=0),

@@ -61,26 +61,37 @@ def decide(
 
     `optimum` says among what: the actions it lists, of which `allowed` (T, J) marks those a target may get, or those it searches.
     """
-    if weights is None:
-        number = jax.tree.leaves(draws)[0].shape[0]
-        weights = jnp.full(number, 1 / number)
+    weights = _weights_of(draws) if weights is None else weights
     candidates = optimum.candidates(model.action_space)
     if candidates is None:
-        size, choose = _searching(model, optimum, draws, weights, targets)
+        way = _searching(model, optimum, draws, weights, targets)
     else:
-        size, choose = _comparing(model, candidates, draws, weights, targets, allowed)
-    size, host_weights = max(1, min(len(targets), size)), np.asarray(weights, np.float64)
-    blocks: list[Choices] = []
-    for start in range(0, len(targets), size):
-        rows = np.arange(start, min(start + size, len(targets)))
-        # One shape for all blocks, one compilation: the last one is filled up and cut again.
-        block = choose(np.resize(rows, size))
-        earned, p_best, tolerance, actions = (np.asarray(part)[: len(rows)] for part in block[:4])
-        chosen, values = (None if part is None else np.asarray(part)[: len(rows)] for part in block[4:])
-        expected = earned.astype(np.float64) @ host_weights
-        blocks.append(Choices(actions, expected, *interval(earned, host_weights), p_best, tolerance, chosen, values))
-    columns = zip(*(vars(block).values() for block in blocks), strict=True)
-    return Choices(*(None if parts[0] is None else np.concatenate(parts) for parts in columns))  # pyright: ignore[reportArgumentType]
+        way = _comparing(model, candidates, (draws, weights), targets, allowed)
+    return _in_blocks(way, len(targets), weights, keep_values=not model.action_space.continuous)
+
+
+def judge(
+    model: AbstractModel,
+    candidates: np.ndarray,
+    draws: Params,
+    targets: np.ndarray,
+    *,
+    weights: Float[Array, " N"] | None = None,
+    allowed: np.ndarray | None = None,
+    chosen: np.ndarray | None = None,
+) -> Choices:
+    """Choices among `candidates` (J, A) made elsewhere, `chosen` (T,), told as `decide` tells its own; without them, the best.
+
+    `values` (T, J) has the expected reward of every candidate, also where these are numbers.
+    """
+    weights = _weights_of(draws) if weights is None else weights
+    way = _comparing(model, candidates, (draws, weights), targets, allowed, chosen)
+    return _in_blocks(way, len(targets), weights, keep_values=True)
+
+
+def _weights_of(draws: Params) -> Float[Array, " N"]:
+    number = jax.tree.leaves(draws)[0].shape[0]
+    return jnp.full(number, 1 / number)
 
 
 class Block(NamedTuple):
@@ -98,6 +109,23 @@ class Block(NamedTuple):
 Way = tuple[int, Callable[[Int[np.ndarray, " B"]], Block]]
 
 
+def _in_blocks(way: Way, num_targets: int, weights: Float[Array, " N"], keep_values: bool) -> Choices:
+    size, choose = way
+    size, host_weights = max(1, min(num_targets, size)), np.asarray(weights, np.float64)
+    blocks: list[Choices] = []
+    for start in range(0, num_targets, size):
+        rows = np.arange(start, min(start + size, num_targets))
+        # One shape for all blocks, one compilation: the last one is filled up and cut again.
+        block = choose(np.resize(rows, size))
+        earned, p_best, tolerance, actions = (np.asarray(part)[: len(rows)] for part in block[:4])
+        chosen = None if block.chosen is None else np.asarray(block.chosen)[: len(rows)]
+        values = np.asarray(block.values)[: len(rows)] if keep_values and block.values is not None else None
+        expected = earned.astype(np.float64) @ host_weights
+        blocks.append(Choices(actions, expected, *interval(earned, host_weights), p_best, tolerance, chosen, values))
+    columns = zip(*(vars(block).values() for block in blocks), strict=True)
+    return Choices(*(None if parts[0] is None else np.concatenate(parts) for parts in columns))  # pyright: ignore[reportArgumentType]
+
+
 def _searching(
     model: AbstractModel, optimum: AbstractOptimum, draws: Params, weights: Array, targets: np.ndarray
 ) -> Way:
@@ -110,24 +138,26 @@ def _searching(
 def _comparing(
     model: AbstractModel,
     candidates: np.ndarray,
-    draws: Params,
-    weights: Array,
+    known: tuple[Params, Float[Array, " N"]],
     targets: np.ndarray,
     allowed: np.ndarray | None,
+    given: np.ndarray | None = None,
 ) -> Way:
-    ranking, ranking_weights = draws, weights
-    if len(candidates) > MANY_CANDIDATES and np.ptp(np.asarray(weights)) == 0:
-        ranking = thinned(draws, RANKING_DRAWS)
-        number = jax.tree.leaves(ranking)[0].shape[0]
-        ranking_weights = jnp.full(number, 1 / number)
+    """Among `candidates` (J, A) by draws and their weights; `given` (T,) are choices that were made already."""
+    ranking = known
+    if len(candidates) > MANY_CANDIDATES and np.ptp(np.asarray(known[1])) == 0:
+        fewer = thinned(known[0], RANKING_DRAWS)
+        ranking = fewer, _weights_of(fewer)
     if allowed is None:
         allowed = np.ones((len(targets), len(candidates)), bool)
 
     def choose(rows: np.ndarray) -> Block:
-        arrays = map(jnp.asarray, (targets[rows], candidates, allowed[rows]))
-        return _compare(model, (ranking, ranking_weights), (draws, weights), *arrays)
+        contexts, actions, mask = map(jnp.asarray, (targets[rows], candidates, allowed[rows]))
+        return _compare(
+            model, ranking, known, contexts, actions, mask, None if given is None else jnp.asarray(given[rows])
+        )
 
-    return BLOCK // (len(ranking_weights) * len(candidates)), choose
+    return BLOCK // (len(ranking[1]) * len(candidates)), choose
 
 
 @lean_jit
@@ -138,12 +168,13 @@ def _compare(
     targets: Float[Array, "T C"],
     candidates: Float[Array, "J A"],
     allowed: Bool[Array, "T J"],
+    given: Int[Array, " T"] | None,
 ) -> Block:
-    """The best allowed candidate by the draws and weights of `ranking`, its rewards under those of `judging`."""
+    """The best allowed candidate by the draws and weights of `ranking`, its rewards under those of `judging`; or those given."""
     ranking_draws, ranking_weights = ranking
     rewards = mean_rewards(model, ranking_draws, targets, candidates)
     values = rewards @ ranking_weights
-    chosen = jnp.argmax(jnp.where(allowed, values, -jnp.inf), axis=1)
+    chosen = jnp.argmax(jnp.where(allowed, values, -jnp.inf), axis=1) if given is None else given
     earned = jnp.take_along_axis(rewards, chosen[:, None, None], axis=1)[:, 0]
     best = jnp.max(jnp.where(allowed[:, :, None], rewards, -jnp.inf), axis=1)
     p_best, tolerance = _chance(model, earned, best, ranking_weights)
@@ -151,8 +182,7 @@ def _compare(
         earned = jax.vmap(lambda target, action: rewards_of(model, judging[0], target, action))(
             targets, candidates[chosen]
         )
-    named = None if model.action_space.continuous else values
-    return Block(earned, p_best, tolerance, candidates[chosen], chosen, named)
+    return Block(earned, p_best, tolerance, candidates[chosen], chosen, values)
 
 
 @lean_jit

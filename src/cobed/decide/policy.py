@@ -1,19 +1,24 @@
 """What to do in each target context, as a table: the public end of a decision."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cobed.allocation import allocate
 from cobed.allowed import Allowed, target_mask
-from cobed.decide.engine import decide
+from cobed.decide.engine import Choices, decide, judge
 from cobed.errors import ModelError, ProblemError
 from cobed.inference.base import Posterior
 from cobed.models.base import AbstractModel
 from cobed.models.contract import check_shapes
-from cobed.optimum import check_optimum, choose_optimum
+from cobed.optimum import AbstractOptimum, check_optimum, choose_optimum
 from cobed.problem import Problem, read_contexts
+from cobed.rules import AbstractRule, Batch
+from cobed.rules.base import Limit
 from cobed.spaces import label_columns
+from cobed.tables import read_amounts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,12 +54,26 @@ class Policy:
         return pd.DataFrame(columns)
 
 
-def deploy(posterior: Posterior, where: Any, targets: Any = None, *, allowed: Any = None) -> Policy:
+# A budget is spent among so many values of the numbers of an action, where these cannot be listed.
+NUM_VALUES = 101
+
+
+def deploy(
+    posterior: Posterior,
+    where: Any,
+    targets: Any = None,
+    *,
+    allowed: Any = None,
+    rules: Sequence[AbstractRule] = (),
+    costs: Any = None,
+) -> Policy:
     """The action of the largest posterior expected reward at each target, and how sure we are of it.
 
     `where` is the targets (T, C), or a `Problem`, which has its own; a posterior that `cobed.infer` made knows its model. For
     other posteriors, and for other targets, give the problem or the model and then the targets. `allowed` (T, K) marks the named
-    actions that each of these targets may get; a problem knows it of its own.
+    actions that each of these targets may get; a problem knows it of its own. `rules` are a budget over all targets, such as
+    `AtMost({"mail": 100})` or `MaxCost(500.0)` with the `costs` of the actions by name: the policy has the largest total reward
+    within it. They are apart from the rules of the experiment.
     """
     model, optimum, width = posterior.model, None, None
     if isinstance(where, Problem):
@@ -86,7 +105,14 @@ def deploy(posterior: Posterior, where: Any, targets: Any = None, *, allowed: An
     else:
         check_optimum(optimum, model, table, mask)
     targets = np.asarray(table)
-    choices = decide(model, optimum, posterior.params, targets, weights=posterior.weights, allowed=mask)
+    batch = Batch(
+        model.action_space.entry_names, read_amounts(costs, model.action_space.entry_names, "costs"), len(table)
+    )
+    limits = [limit for rule in rules for limit in rule.limits(batch)]
+    if limits:
+        choices = _within(limits, model, posterior, optimum, targets, mask)
+    else:
+        choices = decide(model, optimum, posterior.params, targets, weights=posterior.weights, allowed=mask)
     odd = np.flatnonzero(~np.isfinite(choices.expected))
     if len(odd):
         raise ModelError(
@@ -103,5 +129,26 @@ def deploy(posterior: Posterior, where: Any, targets: Any = None, *, allowed: An
         p_best=choices.p_best,
         tolerance=choices.tolerance,
         warnings=posterior.warnings,
-        values=choices.values,
+        values=None if model.action_space.continuous else choices.values,
     )
+
+
+def _within(
+    limits: Sequence[Limit],
+    model: AbstractModel,
+    posterior: Posterior,
+    optimum: AbstractOptimum,
+    targets: np.ndarray,
+    allowed: np.ndarray | None,
+) -> Choices:
+    """The choices of the largest total reward within limits over all targets."""
+    candidates = optimum.candidates(model.action_space)
+    if candidates is None:
+        candidates = model.action_space.grid(NUM_VALUES)
+    # A limit counts one-hot vectors, or the numbers themselves.
+    listed = [dataclasses.replace(limit, weights=limit.weights @ candidates.T) for limit in limits]
+    draws, weights = posterior.params, posterior.weights
+    values = judge(model, candidates, draws, targets, weights=weights, allowed=allowed).values
+    assert values is not None
+    chosen = allocate(values, allowed, listed).chosen
+    return judge(model, candidates, draws, targets, weights=weights, allowed=allowed, chosen=chosen)
