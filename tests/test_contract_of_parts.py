@@ -20,10 +20,11 @@ from cobed.inference.conjugate import posterior_moments
 from cobed.models import RBF, GaussianProcess, LinearBandit
 from cobed.models.causal import CausalGraph
 from cobed.models.effects import EffectFeatures, EffectModel
+from cobed.models.two_part import TwoPart
 from cobed.objectives import FixedDesign, Trainable
 from cobed.objectives.kinds import OBJECTIVES, Task
 from cobed.optimum import Grid
-from cobed.outcomes import NORMAL
+from cobed.outcomes import BERNOULLI, GAMMA, HURDLE, NORMAL
 from cobed.registry import Registry
 
 # Two contexts with three actions each, of which features are known.
@@ -44,10 +45,12 @@ def problems() -> dict[str, cobed.Problem]:
     contexts = np.array([[1.0], [2.0], [2.0]])
     effects = EffectFeatures(cobed.Discrete(["a", "b"]), {"x": 1}, num_frequencies=0)
     learned = EffectModel(effects, NORMAL, effects.prior(0.0, 1.0, (0.0, 0.5)))
+    parts = [EffectModel(effects, law, effects.prior(0.0, 1.0, (0.0, 0.5))) for law in (BERNOULLI, GAMMA, HURDLE)]
     return {
         "options": cobed.Problem(bandit, contexts, [[1.0], [2.0]]),
         "a number": cobed.Problem(process, line, line / 2, optimum=Grid(8, 0)),
         "learned deviations": cobed.Problem(learned, contexts, contexts),
+        "amounts in two parts": cobed.Problem(TwoPart(*parts), contexts, contexts),
         "a sparse graph": cobed.Problem(CausalGraph(2), np.eye(8)[:4], np.eye(8)[:2]),
     }
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from cobed.inference import Scales as Scales
     from cobed.inference import SpikeAndSlab as SpikeAndSlab
     from cobed.inference import TemperedSMC as TemperedSMC
+    from cobed.inference import TwoParts as TwoParts
     from cobed.inference import infer as infer
     from cobed.inference.calibration import Calibration as Calibration
     from cobed.inference.calibration import calibrate as calibrate
@@ -89,7 +90,8 @@ _HOMES = {
     "designers.sparse": "EntrywiseUCB",
     "errors": "CobedError",
     "experiment": "run_experiment",
-    "inference": "NUTS Conjugate GaussianProcessPosterior Importance Laplace Posterior Scales SpikeAndSlab TemperedSMC infer",
+    "inference": "NUTS Conjugate GaussianProcessPosterior Importance Laplace Posterior Scales SpikeAndSlab TemperedSMC TwoParts "
+    "infer",
     "inference.calibration": "Calibration calibrate",
     "information": "Estimate max_value_information parameter_information",
     "metrics": "Score Scores evaluate paired_difference",

@@ -60,7 +60,7 @@ class Data(eqx.Module):
         """The same units with other actions, unchecked: for designs that are made inside compiled code."""
         return eqx.tree_at(lambda data: data.actions, self, actions)
 
-    def rows(self, part: slice) -> "Data":
+    def rows(self, part: Any) -> "Data":
         """Some of the rows, unchecked."""
         return jax.tree.map(lambda column: column[part], self)
 

@@ -124,6 +124,15 @@ def test_an_error_names_file_line_key_value_and_what_is_allowed(old, new, messag
     assert "campaign.toml" in str(error.value)
 
 
+def test_deviations_by_hand_belong_to_laws_of_one_predictor():
+    amounts = GOOD.replace('"bernoulli"\ntypical = 0.2', '"hurdle"\ntypical = 2\nspread = 3')
+    assert parse_spec(amounts).outcome.law.parts == ("bernoulli", "gamma")
+    with pytest.raises(
+        SpecError, match=r"hurdle outcomes have two predictors.*leave it out, or use likelihood = .tweedie"
+    ):
+        parse_spec(amounts + "[prior]\naction = 0.5\n")
+
+
 def test_all_errors_are_told_at_once():
     with pytest.raises(SpecError) as error:
         parse_spec(GOOD.replace("likelihood", "liklihood").replace('"numeric"', '"number"'))

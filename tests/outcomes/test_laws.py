@@ -84,7 +84,9 @@ def test_expected_outcomes_are_near_the_averages_over_the_belief(law, mean, std)
 def test_a_drawn_column_suits_its_law_and_its_average_is_allowed(law):
     values = np.asarray(law.sample(jr.key(2), jnp.full(500, -0.3), SCALE), np.float64)
     assert law.suits(values)
-    assert next(candidate for candidate in laws() if candidate.suits(values)) is law
+    # Of a law with two predictors, the one with one is proposed.
+    proposed = next(candidate for candidate in laws() if candidate.suits(values))
+    assert proposed is law or (law.parts is not None and isinstance(law, type(proposed)))
     assert law.problem_of_typical(law.typical_of(values)) is None
     assert law.default_typical is None or law.problem_of_typical(law.default_typical) is None
 

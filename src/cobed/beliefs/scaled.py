@@ -23,6 +23,7 @@ class Scaled(AbstractBelief):
     directions: Float[np.ndarray, "G U"]
     scale_deviation: float = eqx.field(static=True)
     families: dict[str, Bool[np.ndarray, " P"]]  # by name, which entries of psi a family of models has
+    designed_for: Bool[np.ndarray, " P"]  # entries whose covariance is wanted exactly after data, for designs
 
     def __init__(
         self,
@@ -32,11 +33,14 @@ class Scaled(AbstractBelief):
         directions: Float[np.ndarray, "G U"],
         scale_deviation: float,
         families: dict[str, Bool[np.ndarray, " P"]] | None = None,
+        designed_for: Bool[np.ndarray, " P"] | None = None,
     ):
         self.mean, self.groups = jnp.asarray(mean, jnp.float32), tuple(groups)
         self.log_medians, self.directions = np.asarray(log_medians), np.asarray(directions)
         self.scale_deviation = float(scale_deviation)
-        self.families = families or {"all": np.ones(len(mean), bool)}
+        everything = np.ones(len(mean), bool)
+        self.families = families or {"all": everything}
+        self.designed_for = everything if designed_for is None else designed_for
 
     def sample(self, key):
         scales_key, psi_key = jr.split(key)

@@ -32,7 +32,9 @@ from cobed.models.effects import EffectFeatures, EffectModel
 from cobed.models.glm import LinearFeatures, linear_model
 from cobed.models.net import NetReward
 from cobed.models.numpyro import from_numpyro
+from cobed.models.two_part import TwoPart
 from cobed.optimum import AbstractOptimum, Enumeration, Grid
+from cobed.outcomes import AbstractLaw, law_named
 from cobed.problem import Problem
 from cobed.progress import Reporter
 from cobed.spaces import AbstractSpace
@@ -90,17 +92,37 @@ def _outcome_model(
     return linear_model(features, mean, features.by_kind(**given), law, scale)
 
 
-def _learned_model(spec: CampaignSpec, encoding: Encoding, outcomes: np.ndarray | None) -> EffectModel:
-    """A linear predictor, with curves where the family has them, whose deviations are learned."""
+def _learned_model(spec: CampaignSpec, encoding: Encoding, outcomes: np.ndarray | None) -> AbstractModel:
+    """A linear predictor, with curves where the family has them, whose deviations are learned; of a law of two parts, two."""
     law, center, spread = spec.outcome.law, spec.outcome.center, spec.outcome.spread
-    if outcomes is not None and len(outcomes) >= ENOUGH_TO_SCALE and np.ptp(outcomes) > 0:
-        center, spread = law.typical_of(outcomes), float(np.std(outcomes))
     labels = encoding.labels(spec)
     frequencies = {} if spec.model.family == "auto" else {"num_frequencies": 0}
     columns = {name: len(entries) for name, entries in labels.items()}
-    features = EffectFeatures(spec.action.space, columns, encoding.center(spec), **frequencies)
-    unit, log_scale = law.unit(center, spread), law.log_scale(center, spread)
-    return EffectModel(features, law, features.prior(law.link(center), unit, log_scale))
+    numbers = [name for name, column in spec.context.items() if column.is_number]
+    features = EffectFeatures(spec.action.space, columns, encoding.center(spec), numbers, **frequencies)
+    whole = _effects(features, law, (center, spread), outcomes)
+    if law.parts is None:
+        return whole
+    whether, how_much = map(law_named, law.parts)
+    amounts = None if outcomes is None else outcomes[outcomes > 0]
+    any_at_all = None if outcomes is None else (outcomes > 0).astype(float)
+    share = whether.default_typical or 0.5
+    return TwoPart(
+        _effects(features, whether, (share, None), any_at_all),
+        _effects(features, how_much, (center / share, spread), amounts),
+        whole,
+    )
+
+
+def _effects(
+    features: EffectFeatures, law: AbstractLaw, typical: tuple[float, float | None], outcomes: np.ndarray | None
+) -> EffectModel:
+    """Outcomes of a law, around `typical` (center and spread) where these outcomes do not say it themselves."""
+    center, spread = typical
+    if outcomes is not None and len(outcomes) >= ENOUGH_TO_SCALE and np.ptp(outcomes) > 0:
+        center, spread = law.typical_of(outcomes), float(np.std(outcomes))
+    prior = features.prior(law.link(center), law.unit(center, spread), law.log_scale(center, spread))
+    return EffectModel(features, law, prior)
 
 
 def _import_program(text: str, directory: Path | None) -> Any:

@@ -9,7 +9,17 @@ DEFAULTS = {"designer": "CO-BED", "objective": "auto", "sampler": "auto"}
 WITHOUT_JAX = {
     "designer": ("Random", "Thompson", "UCB_1", "UCB+LP", "LEVI", "LEVI+LP", "ITL", "S-P", "Norm", "Const"),
     "objective": ("value", "barber-agakov", "linear-gaussian", "infonce"),
-    "sampler": ("conjugate", "gaussian process", "scales", "spike_slab", "laplace", "importance", "smc", "nuts"),
+    "sampler": (
+        "conjugate",
+        "gaussian process",
+        "scales",
+        "two parts",
+        "spike_slab",
+        "laplace",
+        "importance",
+        "smc",
+        "nuts",
+    ),
 }
 
 

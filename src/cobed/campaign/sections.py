@@ -178,9 +178,9 @@ class ModelSpec(SectionModel):
 
     family: Literal["auto", "linear", "gp"] = Field(
         "auto",
-        description="linear: context, action and their products, through the link of the likelihood. auto: the same, and "
-        "with curves in the contexts and in the numbers to choose, in the shares that predict outcomes best which they have not "
-        "seen. gp: a Gaussian process, any smooth function of both; normal outcomes only.",
+        description="linear: context, action and their products, through the link of the likelihood. auto: that, the same effect "
+        "for all, curves of columns, and smooth surfaces, in the shares that predict outcomes best which they have not seen. gp: a "
+        "Gaussian process, any smooth function of both; normal outcomes only.",
     )
     program: str | None = Field(
         None,

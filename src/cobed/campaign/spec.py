@@ -113,6 +113,11 @@ class CampaignSpec(SectionModel):
                 f"{outcome.law.name} outcomes need typical (what an average unit gives) and spread (its deviation) where "
                 'family = "gp" or [prior] is given; without these, they are learned'
             )
+        if outcome.law.parts and self.prior.model_fields_set:
+            raise ValueError(
+                f"{outcome.law.name} outcomes have two predictors, whose deviations are learned; [prior] gives those of one: "
+                'leave it out, or use likelihood = "tweedie"'
+            )
         if model.program is not None or model.family != "gp":
             stated = model.model_dump(exclude_defaults=True)
             given = [name for name in ("kernel", "lengths", "deviation", "fit") if name in stated]

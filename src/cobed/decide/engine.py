@@ -229,7 +229,16 @@ def mean_rewards(
 
 
 def interval(values: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Between them lies the middle 90% of each row of `values` (T, N), whose entries have these weights (N,)."""
+    """Between them lies the middle 90% of each row of `values` (T, N), whose entries have these weights (N,), and its mean.
+
+    A few large draws can move the mean out of the middle: nobody believes a range without the expected value in it.
+    """
+    low, high = _middle(values, weights)
+    mean = np.average(values, axis=1, weights=weights)
+    return np.minimum(low, mean), np.maximum(high, mean)
+
+
+def _middle(values: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     tails = (1 - INTERVAL) / 2, (1 + INTERVAL) / 2
     if weights is None or np.ptp(weights) == 0:
         ranks = [round(q * (values.shape[1] - 1)) for q in tails]

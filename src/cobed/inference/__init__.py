@@ -18,12 +18,13 @@ from cobed.inference.scales import Scales
 from cobed.inference.second_route import ROWS, check_densities, gaussian_witnesses
 from cobed.inference.smc import TemperedSMC
 from cobed.inference.spike_slab import SpikeAndSlab
+from cobed.inference.two_parts import TwoParts
 from cobed.keys import Seed, as_key, key_came_first
 from cobed.models.base import AbstractModel
 
 # The order in which `auto` walks: exact, Gibbs, around the mode, from the prior, tempered, chains.
 for _sampler in (
-    Conjugate(), GaussianProcessPosterior(), Scales(), SpikeAndSlab(), Laplace(), Importance(), TemperedSMC(), NUTS(),
+    Conjugate(), GaussianProcessPosterior(), Scales(), TwoParts(), SpikeAndSlab(), Laplace(), Importance(), TemperedSMC(), NUTS(),
 ):  # fmt: skip
     register(_sampler)
 
@@ -40,6 +41,7 @@ __all__ = [
     "Scales",
     "SpikeAndSlab",
     "TemperedSMC",
+    "TwoParts",
     "choose_sampler",
     "infer",
     "register",

@@ -7,7 +7,7 @@ posterior of z is a Gaussian around its mode, exact for normal outcomes:
 
 Fisher scoring climbs log p(y | u) + log p(u): with S = H^-1, the slope in log D_g is sum_g (z^2 + S_ii) - P_g, and the expected
 curvature between two groups is 2 sum_gh (I - S)_ij^2. Settings drawn around the top are weighed by their density. In double
-precision on the host: few and small matrices, nothing to compile but the law.
+precision on the host: few and small matrices, nothing to compile but the law. `inference/curvature.py` has H.
 """
 
 import dataclasses
@@ -17,30 +17,47 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular
 from scipy.stats import norm, qmc
 
 from cobed.beliefs import Scaled
 from cobed.errors import ModelError
+from cobed.inference.curvature import ByCoefficients, ByRows, Curvature
 from cobed.outcomes import AbstractLaw
 
 MAX_STEPS, MAX_NEWTON = 20, 40
 # Fisher scoring ends where a step promises less, in nats.
 ENOUGH = 0.02
 # Rows that are enough to find the deviations by, and how many rows are gone through for all settings together.
-MANY_ROWS, ROWS_AND_SETTINGS = 5_000, 100_000
+MANY_ROWS, ROWS_AND_SETTINGS = 3_000, 50_000
 # Nodes of the quadrature over a predictor when a row is predicted without its outcome.
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(12)
 
 
-class Component(NamedTuple):
-    """What is known of psi for one setting of the deviations: mean (P,), root (P, P), its log-weight, and the
-    log-density of each outcome given all others (N,)."""
+@dataclasses.dataclass(frozen=True)
+class Component:
+    """What is known of psi for one setting of the deviations: psi = mean + deviations * z of the family's coefficients, its
+    log-weight, and the log-density of each outcome given all others (N,)."""
 
     mean: np.ndarray
-    root: np.ndarray
+    deviations: np.ndarray
+    coefficients: np.ndarray
+    curvature: Curvature
     log_weight: float
     left_out: np.ndarray
+
+    def draw(self, normals: np.ndarray) -> np.ndarray:
+        """Draws of psi (M, P) less their mean, from standard normal numbers (M, P)."""
+        away = np.zeros_like(normals)
+        away[:, self.coefficients] = self.curvature.draw(normals[:, self.coefficients]) * self.deviations
+        return away
+
+    def cov(self, kept: np.ndarray) -> np.ndarray:
+        """The covariance of the entries of psi at these positions, (P0, P0)."""
+        own, shared = np.flatnonzero(np.isin(self.coefficients, kept)), np.flatnonzero(np.isin(kept, self.coefficients))
+        cov = np.zeros((len(kept), len(kept)))
+        deviations = self.deviations[own]
+        cov[np.ix_(shared, shared)] = deviations[:, None] * self.curvature.cov(own) * deviations
+        return cov
 
 
 @dataclasses.dataclass
@@ -65,8 +82,9 @@ class Fit:
         self.scale_deviation = self.belief.scale_deviation if self.law.has_scale else 0.0
         self.num_unknown = self.directions.shape[1] + (self.scale_deviation > 0)
         self.start = np.zeros(len(coefficients))
+        self.by_rows = len(self.outcomes) < len(coefficients)
         # Normal outcomes inform alike, so that products of the rows are taken once.
-        self.gram = self.rows.T @ self.rows if self.law.gaussian else None
+        self.gram = self.rows.T @ self.rows if self.law.gaussian and not self.by_rows else None
 
     def components(self, num_settings: int, seed: int) -> list[Component]:
         """Settings around the top of their posterior density, and what is known of psi under each.
@@ -112,21 +130,13 @@ class Fit:
         deviations, log_scale = self.setting(u)
         top = self.mode(deviations, log_scale)
         self.start = deviations * top.z
-        inverse = _lower_inverse(top.factor)
-        cov = inverse.T @ inverse
-        spread = np.diagonal(cov)
         num_groups = len(self.log_medians)
-        counts = np.bincount(self.groups, minlength=num_groups)
-        slope = self.directions.T @ (np.bincount(self.groups, top.z**2 + spread, num_groups) - counts)
-        squares = (np.eye(len(cov)) - cov) ** 2
-        by_group = np.zeros((num_groups, len(cov)))
-        np.add.at(by_group, self.groups, squares)
-        between = np.zeros((num_groups, num_groups))
-        np.add.at(between, self.groups, by_group.T)
+        slope = self.directions.T @ np.bincount(self.groups, top.z**2 - top.curvature.learned(), num_groups)
+        between = top.curvature.learned_between(self.groups, num_groups)
         curvature = self.directions.T @ (2 * between) @ self.directions
         if self.scale_deviation > 0:
             scores = self.scale_deviation * top.law.scale_slope
-            leverage = _leverage(top.scaled, inverse)
+            leverage = top.curvature.leverage()
             slope_in_scale = scores.sum() - 0.5 * self.scale_deviation * leverage @ top.law.information_slope
             slope = np.append(slope, slope_in_scale)
             curvature = np.block(
@@ -145,12 +155,13 @@ class Fit:
     def mode(self, deviations: np.ndarray, log_scale: float) -> "Mode":
         """Newton's method with the expected information in the place of the curvature, which is never negative."""
         scaled = self.rows * deviations
+        kernel = scaled @ scaled.T if self.by_rows else None
         z = self.start / deviations
         law = self.law_at(z, scaled, log_scale)
         value = law.density.sum() - 0.5 * z @ z
-        factor = self.factor(scaled, deviations, law)
+        curvature = self.curvature(scaled, deviations, kernel, law)
         for _ in range(MAX_NEWTON):
-            step = cho_solve((factor, True), scaled.T @ law.slope - z, check_finite=False)
+            step = curvature.solve(scaled.T @ law.slope - z)
             for length in 0.5 ** np.arange(12):
                 new = self.law_at(z + length * step, scaled, log_scale)
                 new_value = new.density.sum() - 0.5 * np.sum((z + length * step) ** 2)
@@ -161,46 +172,37 @@ class Fit:
             z, gain, value = z + length * step, new_value - value, new_value
             # Normal outcomes inform alike whatever the predictor: their first step is the last.
             same, law = np.array_equal(new.information, law.information), new
-            factor = factor if same else self.factor(scaled, deviations, law)
+            curvature = curvature if same else self.curvature(scaled, deviations, kernel, law)
             if same or (gain < 1e-6 * (1 + abs(value)) and length == 1):
                 break
         if not np.isfinite(value):
             raise ModelError("The outcomes have no positive density under any coefficients. Check their column.")
-        return Mode(z, scaled, factor, law, float(value - np.log(np.diagonal(factor)).sum()))
+        return Mode(z, scaled, curvature, law, float(value - curvature.half_log_det))
 
-    def factor(self, scaled: np.ndarray, deviations: np.ndarray, law: "LawAt") -> np.ndarray:
-        """The lower Cholesky factor of H."""
+    def curvature(
+        self, scaled: np.ndarray, deviations: np.ndarray, kernel: np.ndarray | None, law: "LawAt"
+    ) -> Curvature:
+        if kernel is not None:
+            return ByRows(scaled, kernel, law.information)
         if self.gram is not None:
-            matrix = law.information[0] * deviations[:, None] * self.gram * deviations
-        else:
-            matrix = (scaled * law.information[:, None]).T @ scaled
-        matrix[np.diag_indices_from(matrix)] += 1
-        try:
-            return np.linalg.cholesky(matrix)
-        except np.linalg.LinAlgError as error:
-            raise ModelError(
-                "The contexts are too large or too small for the engine. Scale the columns of the table."
-            ) from error
+            return ByCoefficients(scaled, law.information[0] * deviations[:, None] * self.gram * deviations)
+        return ByCoefficients(scaled, (scaled * law.information[:, None]).T @ scaled)
 
     def law_at(self, z: np.ndarray, scaled: np.ndarray, log_scale: float) -> "LawAt":
         outcomes, eta = (jnp.asarray(array, jnp.float32) for array in (self.outcomes, self.offset + scaled @ z))
         parts = _law_at(self.law, outcomes, eta, log_scale)
         density, slope, information, *scale = (np.asarray(part, np.float64) for part in parts)
-        return LawAt(density, slope, np.maximum(information, 1e-9), *scale)
+        return LawAt(density, slope, np.maximum(information, 0.0), *scale)
 
     def component(self, u: np.ndarray, point: np.ndarray) -> Component:
         deviations, log_scale = self.setting(u)
         top = self.mode(deviations, log_scale)
-        inverse = _lower_inverse(top.factor)
-        # One width for all families.
-        mean, root = self.mean.copy(), np.zeros((len(self.mean), len(self.mean) - 1))
+        mean = self.mean.copy()
         mean[self.coefficients] += deviations * top.z
         mean[-1] = log_scale
-        # H = L L^T, so that L^-T is a root of its inverse.
-        root[self.coefficients, : len(inverse)] = deviations[:, None] * inverse.T
-        log_weight = top.value - 0.5 * u @ u + 0.5 * point @ point
-        left_out = self.without_row(top, _leverage(top.scaled, inverse), log_scale)
-        return Component(mean, root, float(log_weight), left_out)
+        log_weight = float(top.value - 0.5 * u @ u + 0.5 * point @ point)
+        left_out = self.without_row(top, top.curvature.leverage(), log_scale)
+        return Component(mean, deviations, self.coefficients, top.curvature, log_weight, left_out)
 
     def without_row(self, top: "Mode", leverage: np.ndarray, log_scale: float) -> np.ndarray:
         """log p(y_i | all others) under one setting: the predictor without the row's own pull, averaged over what is left open."""
@@ -225,22 +227,13 @@ class LawAt(NamedTuple):
 
 
 class Mode(NamedTuple):
-    """The mode z, features times deviations, the Cholesky factor of H, the law there, and log p(y | u)."""
+    """The mode z, features times deviations, H there, the law there, and log p(y | u)."""
 
     z: np.ndarray
     scaled: np.ndarray
-    factor: np.ndarray
+    curvature: Curvature
     law: LawAt
     value: float
-
-
-def _lower_inverse(factor: np.ndarray) -> np.ndarray:
-    return solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False)
-
-
-def _leverage(scaled: np.ndarray, inverse: np.ndarray) -> np.ndarray:
-    """The variance of each row's predictor given the outcomes, (N,)."""
-    return ((scaled @ inverse.T) ** 2).sum(axis=1)
 
 
 @eqx.filter_jit

@@ -4,6 +4,7 @@
 without its row. Families of features (with curves, without) are mixed in the shares that predict best (stacking).
 """
 
+import itertools
 from typing import Any
 
 import equinox as eqx
@@ -11,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from scipy.optimize import minimize
 
 from cobed.beliefs import Mixture
 from cobed.inference.base import AbstractInference, Posterior, needs_likelihood
@@ -23,6 +25,8 @@ from cobed.types import present
 # Components of a smaller weight are left out.
 SMALLEST = 1e-3
 NUM_WITNESSES = 16
+# Families of a smaller share are not named.
+TOLD = 0.01
 
 
 class Scales(AbstractInference):
@@ -54,16 +58,12 @@ class Scales(AbstractInference):
         }
         left_out = {name: _left_out(components) for name, components in families.items()}
         shares = stacked(left_out)
-        weights, parts = [], []
-        for name, components in families.items():
-            weights.extend(shares[name] * _weights(components))
-            parts.extend(components)
-        weights = np.where(np.array(weights) < SMALLEST, 0.0, weights)
-        parts = [part for part, weight in zip(parts, weights, strict=True) if weight > 0]
-        weights = weights[weights > 0] / weights.sum()
-        stacks = weights, [part.mean for part in parts], [part.root for part in parts]
-        mixture = Mixture(*(jnp.asarray(np.array(stack), jnp.float32) for stack in stacks))
-        params = _draws(jr.key(seed), mixture, self.num_draws)
+        weights = np.concatenate([shares[name] * _weights(components) for name, components in families.items()])
+        parts = [part for components in families.values() for part in components]
+        kept = weights >= SMALLEST
+        weights, parts = weights[kept] / weights[kept].sum(), list(itertools.compress(parts, kept))
+        params = _draws(jr.key(seed), weights, parts, self.num_draws)
+        mixture = _mixture(params, weights, parts, np.flatnonzero(belief.designed_for))
         check_densities(self.name, model, data, _witnesses(form.law, phi, outcomes, params))
         diagnostics = {
             "ess": float(1 / (weights**2).sum()),
@@ -72,22 +72,38 @@ class Scales(AbstractInference):
         }
         reason = self.reason
         if len(shares) > 1:
-            words = " and ".join(f"{share:.0%} {name}" for name, share in shares.items())
-            reason += f" The model is {words}, by what each predicts of outcomes it has not seen."
+            told = sorted(((share, name) for name, share in shares.items() if share >= TOLD), reverse=True)
+            words = ", ".join(f"{share:.0%} {name}" for share, name in told)
+            reason += f" The model is {words}: the shares that predict outcomes best which they have not seen."
         return Posterior(params, jnp.zeros(self.num_draws), self.name, diagnostics, (), reason, belief=mixture)
 
     def judge(self, diagnostics):
         return ()
 
 
-def stacked(left_out: dict[str, np.ndarray], num_steps: int = 200) -> dict[str, float]:
-    """The shares of families whose average predicts every outcome best that it has not seen; by expectation-maximisation."""
+def stacked(left_out: dict[str, np.ndarray]) -> dict[str, float]:
+    """The shares of families whose average predicts every outcome best that it has not seen.
+
+    Each family has one outcome more that it alone predicts, so that a handful of rows decides for none (a Dirichlet prior).
+    """
     logs = np.array(list(left_out.values()))
     densities = np.exp(logs - logs.max(axis=0))
-    shares = np.full(len(logs), 1 / len(logs))
-    for _ in range(num_steps):
-        mixed = shares[:, None] * densities
-        shares = (mixed / mixed.sum(axis=0)).mean(axis=1)
+    num_families = len(logs)
+    even = np.full(num_families, 1 / num_families)
+    if num_families == 1:
+        return dict(zip(left_out, map(float, even), strict=True))
+    densities = np.concatenate([densities, np.eye(num_families)], axis=1)
+    # Concave in the shares, so that there is one maximum.
+    answer = minimize(
+        lambda shares: -np.log(shares @ densities).mean(),
+        even,
+        jac=lambda shares: -(densities / (shares @ densities)).mean(axis=1),
+        bounds=[(1e-9, 1.0)] * num_families,
+        constraints={"type": "eq", "fun": lambda shares: shares.sum() - 1, "jac": np.ones_like},
+        method="SLSQP",
+        options={"ftol": 1e-9, "maxiter": 200},
+    )
+    shares = np.maximum(answer.x, 0) / np.maximum(answer.x, 0).sum()
     return dict(zip(left_out, map(float, shares), strict=True))
 
 
@@ -111,18 +127,27 @@ def _elpd(left_out: dict[str, np.ndarray], shares: dict[str, float]) -> float:
     return float(np.logaddexp.reduce(logs, axis=0).sum())
 
 
-def _draws(key: Any, belief: Mixture, num_draws: int) -> Any:
+def _draws(key: Any, weights: np.ndarray, parts: list[Component], num_draws: int) -> Any:
     """Draws in mirrored pairs, each component in proportion to its weight: averages have little sampling error."""
     half = num_draws // 2
-    heights = np.cumsum(np.asarray(belief.weights, np.float64))
+    heights = np.cumsum(weights)
     chosen = np.searchsorted(heights / heights[-1], (np.arange(half) + 0.5) / half)
-    normals = np.asarray(jr.normal(key, (half, belief.roots.shape[2])))
-    away = np.empty((half, belief.means.shape[1]), np.float32)
+    normals = np.asarray(jr.normal(key, (half, len(parts[0].mean))), np.float64)
+    above, below = (np.empty(normals.shape, np.float32) for _ in range(2))
     for component in np.unique(chosen):
-        rows = chosen == component
-        away[rows] = normals[rows] @ np.asarray(belief.roots[component]).T
-    means = np.asarray(belief.means)[chosen]
-    return jnp.asarray(np.concatenate([means + away, means - away]))
+        rows, part = chosen == component, parts[component]
+        away = part.draw(normals[rows])
+        above[rows], below[rows] = part.mean + away, part.mean - away
+    return jnp.asarray(np.concatenate([above, below]))
+
+
+def _mixture(params: Any, weights: np.ndarray, parts: list[Component], known: np.ndarray) -> Mixture:
+    """The exact mean, and covariance of the entries `known`, of the average of the components."""
+    means = np.array([part.mean for part in parts])
+    mean = weights @ means
+    away = (means - mean)[:, known]
+    cov = (away.T * weights) @ away + sum(w * part.cov(known) for w, part in zip(weights, parts, strict=True))
+    return Mixture(params, mean, tuple(map(int, known)), cov)
 
 
 def _witnesses(law: AbstractLaw, phi: np.ndarray, outcomes: np.ndarray, params: Any) -> Witnesses:

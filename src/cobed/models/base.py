@@ -99,6 +99,10 @@ class AbstractModel(eqx.Module):
         """The belief about a linear predictor whose deviations, and the scale of whose law, are to be learned."""
         return None
 
+    def parts(self) -> "tuple[AbstractModel, AbstractModel] | None":
+        """Where an outcome is a product: the models of whether it is above zero and of how large it is then. psi is their pair."""
+        return None
+
     def matched(self) -> "AbstractModel":
         """The model with a Gaussian belief in the place of one whose deviations are unknown: for designs and plans."""
         return self

@@ -104,6 +104,9 @@ class NetReward(AbstractModel):
     def unknown_scales(self):
         return self.model.unknown_scales()
 
+    def parts(self):
+        return self.model.parts()
+
     def psi_moments(self, key):
         return self.model.psi_moments(key)
 

@@ -63,4 +63,4 @@ class Tweedie(AbstractLogLaw):
         return float(max(values.mean(), 1e-6 + 1e-3 * values.std()))
 
     def problem_of_typical(self, value):
-        return None if value > 0 else f"typical is an amount above 0 for tweedie outcomes, got {value:g}"
+        return None if value > 0 else f"typical is an amount above 0 for {self.name} outcomes, got {value:g}"
