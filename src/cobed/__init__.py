@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from cobed.critics import Separable as Separable
     from cobed.data import Data as Data
     from cobed.decide import Policy as Policy
+    from cobed.decide import Tree as Tree
     from cobed.decide import deploy as deploy
+    from cobed.decide import grow_tree as grow_tree
     from cobed.densities import Density as Density
     from cobed.designers.baselines import UCB as UCB
     from cobed.designers.baselines import RandomCorners as RandomCorners
@@ -79,7 +81,7 @@ _HOMES = {
     "campaign.campaign": "Campaign",
     "critics": "Joint Separable",
     "data": "Data",
-    "decide": "Policy deploy",
+    "decide": "Policy Tree deploy grow_tree",
     "densities": "Density",
     "designers.baselines": "UCB RandomCorners RandomNormal RandomUniform Thompson",
     "designers.cobed": "design",

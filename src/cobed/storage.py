@@ -62,6 +62,11 @@ def write_output(path: str | Path, write: Write) -> Path:
     return path
 
 
+def write_text(path: str | Path, text: str) -> Path:
+    """Write text to a file for people or programs, whole or not at all."""
+    return write_output(path, lambda file: file.write(text.encode("utf-8", "replace")))
+
+
 def check_output(path: str | Path, inputs: Mapping[str, str | Path | None] | None = None) -> None:
     """`StorageError` where `path` cannot be written to: to be asked before long work.
 

@@ -25,6 +25,7 @@ from cobed.campaign.observe import (
     withdraw_upload,
 )
 from cobed.campaign.pins import mark_units
+from cobed.campaign.policy import make_policy, policy_names
 from cobed.campaign.records import Assignment, Round
 from cobed.campaign.scaling import constant_columns, far_columns, refit
 from cobed.campaign.selection import Selection, read_field, select_units
@@ -32,7 +33,7 @@ from cobed.campaign.spec import CampaignSpec, changed_sections, parse_spec, read
 from cobed.campaign.store import Store
 from cobed.campaign.summary import Status, export_table
 from cobed.campaign.tables import Table, read_table
-from cobed.campaign.targets import make_policy, policy_names, read_targets, split_targets
+from cobed.campaign.targets import read_targets, split_targets
 from cobed.campaign.writer import RoundWriter
 from cobed.errors import CampaignError, SpecError, StorageError, TableError
 
@@ -243,14 +244,15 @@ class Campaign:
 
     # What to do.
 
-    def deploy(self, targets: Any) -> pd.DataFrame:
+    def deploy(self, targets: Any, *, rules: int | None = None) -> pd.DataFrame:
         """The same rows, order and index with the best action for each, its expected outcome and how sure that is.
 
-        What it is worth is in `deployed`, and recorded in a store that can be written. One row that cannot be used is an
-        error; `split` takes such rows out first.
+        With `rules` the actions follow a tree of so many questions in a row about the columns, instead of the best for each. What
+        it is worth is in `deployed`, and recorded in a store that can be written. One row that cannot be used is an error;
+        `split` takes such rows out first.
         """
         table = read_table(targets, "targets")
-        frame, summary = self.policy(table)
+        frame, summary = self.policy(table, rules)
         self.deployed, created = summary, kept.now("microseconds")
         if not self.store.reading_only:
             self.store.write(lambda connection: kept.write_policy(connection, created, table.name, summary))
@@ -267,13 +269,13 @@ class Campaign:
             complaints.tell()
         return good or table, rejected
 
-    def policy(self, table: Table) -> tuple[pd.DataFrame, dict[str, Any]]:
+    def policy(self, table: Table, rules: int | None = None) -> tuple[pd.DataFrame, dict[str, Any]]:
         """What `deploy` gives, and what it is worth, without storing it."""
         self._check_free(table, [*self.spec.action.columns, *policy_names(self.spec).values()])
         table.ids(self.spec.units.id)
         # Bad cells are told before the posterior is computed.
         read = read_targets(self.spec, self._deployed_encoding(), table)
-        return make_policy(self.spec, read, self._posterior(read.encoding))
+        return make_policy(self.spec, read, self._posterior(read.encoding), rules)
 
     def _deployed_encoding(self) -> Encoding:
         with self.store.reading() as connection:

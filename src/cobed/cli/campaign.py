@@ -1,5 +1,7 @@
 """The commands of a campaign: design, observe, withdraw, deploy, report, status, export. Thin: parse, call, print."""
 
+import contextlib
+import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -17,10 +19,11 @@ from cobed.cli.options import (
     output,
     read_given,
     rejected_beside,
+    rules_beside,
     say,
     warn,
 )
-from cobed.errors import CampaignError
+from cobed.errors import CampaignError, StorageError
 
 if TYPE_CHECKING:
     from cobed.campaign.campaign import Campaign
@@ -140,6 +143,10 @@ def deploy(
             help="Where to write rows that cannot be used. By default rejected.csv, or NAME-rejected.csv.",
         ),
     ] = None,
+    rules: Annotated[
+        int | None,
+        typer.Option(help="Decide by rules of so many questions in a row, 1 to 4; also as JSON and SQL beside --out."),
+    ] = None,
     spec: Spec = DEFAULT,
     store: Place = None,
     no_program: NoProgram = False,
@@ -147,19 +154,27 @@ def deploy(
     """Choose the best action for each unit, by everything learned so far. Exit code 3: some rows could not be used."""
     from cobed.campaign.gaps import gap_sentences
     from cobed.campaign.money import money_sentences
+    from cobed.campaign.readable import read_tree, rules_sentences
     from cobed.campaign.tables import write_table
-    from cobed.storage import remove_output
+    from cobed.storage import remove_output, write_text
 
     rejected = rejected or rejected_beside(out)
+    written = {kind: rules_beside(out, kind) for kind in ("json", "sql")}
     check_outputs([out, rejected], spec, store, {"the table of targets": targets})
+    if rules is not None:
+        check_outputs([*written.values()], spec, store, {"the table of targets": targets}, tables=False)
     campaign = open_campaign(spec, store)
     table, bad = campaign.split(read_given(targets))
-    frame = campaign.deploy(table)
+    frame = campaign.deploy(table, rules=rules)
     # First, so that a policy never stands beside the rejected rows of another.
     if len(bad):
         write_table(bad, rejected)
     else:
         remove_output(rejected)
+    for path in written.values():
+        # The rules of an earlier policy; a file of the user's own stays.
+        with contextlib.suppress(StorageError):
+            remove_output(path)
     write_table(frame, out)
     summary = campaign.deployed or {}
     if campaign.store.reading_only:
@@ -177,6 +192,13 @@ def deploy(
     say(f"The action is the best one with probability {summary['p_best']:.0%}, averaged over units.")
     for sentence in [*money_sentences(campaign.spec, summary), *gap_sentences(summary, len(frame))]:
         say(sentence)
+    for sentence in rules_sentences(campaign.spec, summary):
+        say(sentence)
+    if rules is not None:
+        tree = read_tree(summary)
+        write_text(written["json"], json.dumps(tree.to_json(), indent=1) + "\n")
+        write_text(written["sql"], f"{tree.sql()}\n")
+        say(f"The same rules for programs: {written['json']} and {written['sql']}.")
     warn(summary["warnings"])
     if len(bad):
         cells = ", ".join(f"{name} {count:,}" for name, count in bad.attrs["cells"].items())

@@ -77,6 +77,11 @@ def rejected_beside(out: Path) -> Path:
     return out.with_name(("rejected" if name == "policy" else f"{name}-rejected") + dot + ends)
 
 
+def rules_beside(out: Path, kind: str) -> Path:
+    """Where the rules of a policy go: policy-rules.json beside policy.csv."""
+    return out.with_name(f"{out.name.partition('.')[0] or out.name}-rules.{kind}")
+
+
 def read_given(path: Path) -> "Table":
     """The table in a file; what the user should know of how it was read is said."""
     from cobed.campaign.tables import read_table

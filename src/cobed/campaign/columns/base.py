@@ -33,6 +33,8 @@ class Column(BaseModel, abc.ABC):
     describes: ClassVar[str]  # for people
     is_number: ClassVar[bool] = False  # whether cells lie on a line, such as the axis of a figure
     has_names: ClassVar[bool] = False  # whether rules can name its values
+    # By the name of a group, the texts in lower case that mean it, where there are others than the name.
+    spellings: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     type: str = Field(description="The kind of the column.")
 

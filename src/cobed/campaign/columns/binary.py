@@ -15,6 +15,7 @@ class Binary(Column):
     name: ClassVar[str] = "binary"
     describes: ClassVar[str] = "0/1, yes/no, true/false"
     has_names: ClassVar[bool] = True
+    spellings: ClassVar = {"yes": YES, "no": NO}
 
     @classmethod
     def suits(cls, table, column):
