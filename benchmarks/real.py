@@ -156,6 +156,7 @@ class Replay:
         targets = read_targets(self.spec, fit_encoding(self.spec, [table]), others)
         self.encoding = targets.encoding
         self.contexts = encode_contexts(self.spec, self.encoding, table)[0]
+        self.target_cells = targets.cells
         self.targets = encode(self.spec, self.encoding, targets.cells)
 
     def value(self, choice: np.ndarray) -> float:

@@ -108,17 +108,23 @@ def test_units_that_may_not_get_what_the_rules_say_get_what_is_best_otherwise(tm
     assert (frame["offer"] == np.where(mailed, "mail", "none")).all()
 
 
-def test_rules_of_numbers_choose_among_few(tmp_path):
+def prices(folder):
+    """Members spend as much more as the price is higher, others as much less."""
     text = SPEC.replace(
         'column = "offer"\noptions = ["none", "mail"]', "numbers = { price = { low = 0.0, high = 4.0 } }"
     )
     text = text[: text.index("[value]")]
-    (tmp_path / "campaign.toml").write_text(text)
-    campaign = Campaign.create(tmp_path / "campaign.toml", tmp_path / "campaign.db")
+    (folder / "campaign.toml").write_text(text)
+    campaign = Campaign.create(folder / "campaign.toml", folder / "campaign.db")
     rows = people(60, 1_000)
     price = np.random.default_rng(2).uniform(0, 4, 60)
     way = np.where(rows["member"] == "Yes", 1.0, -1.0)
     campaign.add_outcomes(rows.assign(price=price, sales=5 + way * price))
+    return campaign
+
+
+def test_rules_of_numbers_choose_among_few(tmp_path):
+    campaign = prices(tmp_path)
     frame = campaign.deploy(people(40), rules=1)
     expected = np.where(people(40)["member"] == "Yes", 4.0, 0.0)
     np.testing.assert_allclose(frame["price"], expected)
@@ -143,3 +149,46 @@ def test_the_command_writes_the_rules_for_programs_and_takes_old_ones_away(tmp_p
 def test_rules_nobody_can_read_are_refused(campaign, depth):
     with pytest.raises(CampaignError, match=f"1 to 4 questions in a row, got {depth}"):
         campaign.deploy(people(3), rules=depth)
+
+
+def test_what_moves_a_decision_is_the_column_that_matters(campaign):
+    rows = people(40)
+    told = campaign.why(rows, ["u3", "u4"])
+    known = campaign.deploy(rows).set_index("id")
+    margins = known["expected_mail"] - known["expected_none"]
+    assert list(told.columns) == ["id", "action", "instead_of", "margin", "column", "cell", "moves"]
+    assert len(told) == 2 * 3
+    for unit, part in told.groupby("id", sort=False):
+        first = part.iloc[0]
+        way = 1 if first["action"] == "mail" else -1
+        member = rows.set_index("id")["member"][unit] == "Yes"
+        assert (first["action"], first["instead_of"]) == (("mail", "none") if member else ("none", "mail"))
+        assert first["column"] == "member"
+        assert first["margin"] == pytest.approx(way * margins[unit], abs=1e-4)
+        # Margins are linear in the columns: what these move adds up to the distance from the average target.
+        assert part["moves"].sum() == pytest.approx(way * (margins[unit] - margins.mean()), abs=1e-4)
+        assert (part["moves"].abs().diff().dropna() <= 1e-6).all()
+
+
+def test_of_a_number_the_one_that_is_best_for_all_stands_beside_it(tmp_path):
+    campaign = prices(tmp_path)
+    rows = people(40).assign(member=["Yes"] * 30 + ["no"] * 10)
+    told = campaign.why(rows, ["u0", "u35"])
+    best = told.groupby("id", sort=False).first()
+    assert [action["price"] for action in best["action"]] == [4.0, 0.0]
+    assert [action["price"] for action in best["instead_of"]] == [0.0, 4.0]
+    assert (best["column"] == "member").all()
+
+
+def test_units_that_are_not_there_are_told(campaign, tmp_path, monkeypatch, capsys):
+    with pytest.raises(CampaignError, match=r"targets has no unit 'u99'. Give ids as they stand in 'id'"):
+        campaign.why(people(3), ["u1", "u99"])
+    with pytest.raises(CampaignError, match="Name 1 to 1,000 units to be told about, got 0"):
+        campaign.why(people(3), [])
+    begun(tmp_path).close()
+    people(40).to_csv(tmp_path / "targets.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    commands.why(tmp_path / "targets.csv", ["u1"])
+    said = capsys.readouterr().out.splitlines()
+    assert "expected to bring" in said[0]
+    assert said[1].startswith("  member = ")

@@ -162,17 +162,19 @@ def _rules(
     listed = candidates[kept]
     if compared.every is not None and len(kept) == len(candidates):
         gains, earned = compared.every.expected, compared.gains.expected
-        over = "today" if deciding.current is not None else _label(spec.action.words(compared.single[None])[0])
+        over = (
+            "today" if deciding.current is not None else spec.action.label(spec.action.words(compared.single[None])[0])
+        )
     else:
         values = deciding.judge(listed).values
         assert values is not None
         best = values.sum(axis=0, dtype=np.float64).argmax()
         gains, earned = values - values[:, [best]], choices.expected - values[:, best]
-        over = _label(spec.action.words(listed[[best]])[0])
+        over = spec.action.label(spec.action.words(listed[[best]])[0])
     if allowed is not None:
         # Whoever may not get what the rules say gets what is best otherwise.
         gains = np.where(allowed, gains, earned[:, None])
-    columns, labels = columns_of(spec, cells), [_label(word) for word in spec.action.words(listed)]
+    columns, labels = columns_of(spec, cells), [spec.action.label(word) for word in spec.action.words(listed)]
     try:
         some = [dataclasses.replace(limit, weights=_as_deployed(limit, kept, allowed, choices)) for limit in limits]
         tree = readable_tree(spec, columns, gains, labels, DEPTH if depth is None else depth, some)
@@ -206,11 +208,6 @@ def _few(candidates: np.ndarray) -> np.ndarray:
         places = np.linspace(0, len(different) - 1, min(each, len(different))).round().astype(int)
         kept &= np.isin(numbers, different[places])
     return np.flatnonzero(kept)
-
-
-def _label(word: Any) -> str:
-    """An action in the user's words, in one piece of text."""
-    return ", ".join(f"{name} {value:g}" for name, value in word.items()) if isinstance(word, dict) else str(word)
 
 
 def _current(spec: CampaignSpec, table: Table) -> np.ndarray | None:

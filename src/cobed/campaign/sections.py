@@ -98,6 +98,10 @@ class ActionSpec(SectionModel):
         """The engine's vectors in the user's words: names, or dictionaries of numbers (six digits are shown and kept)."""
         return self.space.labels(vectors, digits=6)
 
+    def label(self, word: Any) -> str:
+        """An action in the user's words as one piece of text."""
+        return word if self.options is not None else ", ".join(f"{name} {value:g}" for name, value in word.items())
+
     @property
     def columns(self) -> list[str]:
         """The columns that hold an action in a table."""

@@ -242,6 +242,22 @@ def withdraw(
 
 
 @app.command()
+def why(
+    targets: Annotated[Path, typer.Argument(help="The table of targets: .csv, .xlsx or .parquet.")],
+    units: Annotated[list[str], typer.Argument(help="Ids of the units to be told about.")],
+    spec: Spec = DEFAULT,
+    store: Place = None,
+    no_program: NoProgram = False,
+) -> None:
+    """Say why single units get their action: which of their columns move that, and by how much."""
+    from cobed.campaign.why import sentences
+
+    campaign = open_campaign(spec, store, reading=True)
+    for line in sentences(campaign.spec, campaign.why(read_given(targets), units)):
+        say(line)
+
+
+@app.command()
 def status(
     uploads: Annotated[
         bool, typer.Option("--uploads", help="List the tables of outcomes and withdrawals too.")
