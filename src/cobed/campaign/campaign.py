@@ -22,7 +22,6 @@ from cobed.campaign.observe import (
     withdraw_units,
     withdraw_upload,
 )
-from cobed.campaign.opening import check_changes, parse_stored
 from cobed.campaign.pins import mark_units
 from cobed.campaign.policy import make_policy, policy_names
 from cobed.campaign.records import Assignment, Round
@@ -30,6 +29,7 @@ from cobed.campaign.scaling import constant_columns, far_columns, refit
 from cobed.campaign.selection import Selection, read_field, select_units
 from cobed.campaign.spec import CampaignSpec, read_spec, spec_hash
 from cobed.campaign.store import Store
+from cobed.campaign.stored_spec import check_changes, parse_stored
 from cobed.campaign.summary import Status, export_table
 from cobed.campaign.tables import Table, read_table
 from cobed.campaign.targets import read_targets, split_targets

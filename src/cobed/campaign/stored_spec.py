@@ -1,4 +1,4 @@
-"""The spec of a campaign that has begun: as it was stored, and what may be changed in it."""
+"""The spec that a store holds: read, and what of it may change once there are rows."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from cobed.errors import SpecError, StorageError
 
 
 def parse_stored(text: str | None, label: str) -> CampaignSpec:
-    """The spec as a store holds it, as TOML or as JSON; `label` is what messages call the store."""
+    """The spec as it was stored: a campaign.toml, or JSON where it was made in Python."""
     try:
         if (text or "").startswith("{"):
             return CampaignSpec.model_validate(json.loads(text or ""))
