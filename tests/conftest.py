@@ -14,8 +14,7 @@ os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 # Without them the compiler takes a third of the time. `test_compilation` switches them on again.
 os.environ["XLA_FLAGS"] = f"--xla_cpu_use_fusion_emitters=false {os.environ.get('XLA_FLAGS', '')}"
 # There is a worker for each core: more threads would wait for each other, and linear algebra waits by computing.
-for _library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(_library, "1")
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # Workers, and the processes that tests start, take programs that another has compiled in this run.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="cobed-compiled-")
