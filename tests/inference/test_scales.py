@@ -268,3 +268,11 @@ def test_the_posterior_agrees_with_nuts():
     spread = reference.std(axis=1)
     assert np.abs(ours.mean(axis=1) - reference.mean(axis=1)).max() < 0.25 * spread.max()
     np.testing.assert_allclose(ours.std(axis=1), spread, rtol=0.35)
+
+
+@pytest.mark.filterwarnings("error")
+def test_thousands_of_rows_are_learned_from_by_few_settings_without_a_warning():
+    """2,100 rows leave 23 of 32 settings, and Sobol's points are balanced in powers of two alone."""
+    data = table(2_100, lambda c, b: 0.8 * c[:, 0] + b)
+    fit = fit_of(effect_model(), data)
+    assert len(fit.components(32, 0)) == 16

@@ -49,7 +49,7 @@ class ValueSpec(SectionModel):
         None,
         description="What every unit gets today: an option, or numbers. Gains are told against it; without it, against the best "
         "single action.",
-        examples=['"none"'],
+        examples=["<first_name>"],
     )
     current_column: Name | None = Field(
         None,

@@ -95,7 +95,8 @@ class Fit:
         some = (
             self if num_rows <= MANY_ROWS else self.part(np.random.default_rng(seed).permutation(num_rows)[:MANY_ROWS])
         )
-        num_settings = int(np.clip(ROWS_AND_SETTINGS // num_rows, 1, num_settings))
+        # A power of two, as Sobol's points are balanced.
+        num_settings = 2 ** int(np.log2(np.clip(ROWS_AND_SETTINGS // num_rows, 1, num_settings)))
         top, curvature = some.climb()
         root = np.linalg.cholesky(np.linalg.inv(curvature))
         uniform = qmc.Sobol(self.num_unknown, rng=seed).random(num_settings)
