@@ -16,6 +16,7 @@ ROOMS = [
         "types",
         "progress",
         "compilation",
+        "kept_programs",
         "linalg",
         "storage",
         "identity",

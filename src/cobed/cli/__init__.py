@@ -12,6 +12,7 @@ from cobed import __version__
 from cobed.cli import campaign, prepare
 from cobed.cli.options import output
 from cobed.errors import CobedError
+from cobed.kept_programs import keep_programs
 from cobed.storage import printable
 
 # Of every mistake in a command line; typer does not export it.
@@ -92,6 +93,7 @@ app.add_typer(campaign.app)
 
 def main() -> None:
     """Run the command line; errors a user can mend are printed as a sentence."""
+    keep_programs()
     for stream in (sys.stdout, sys.stderr):
         # Names of files and cells may hold what a terminal cannot show. A notebook's own streams can show everything.
         if isinstance(stream, io.TextIOWrapper):
