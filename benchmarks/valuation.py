@@ -1,15 +1,15 @@
 """Do the intervals of `cobed evaluate` hold, and are its values unbiased? By the estimator of the product, with a cheap learner.
 
 Simulated campaigns: 600 units with three contexts and three options; a fifth gets an option by chance, the others by Thompson
-sampling from what earlier rounds taught (in the first, in turn). In one round or in three, each designed from the outcomes before.
+sampling from what earlier rounds taught (in the first, in turn). In one round, or in three, each designed from the outcomes before.
 Where the model is right, rewards are linear in contexts within each option; where it is wrong, they are not (bends, a threshold)
-and noise is skewed. The learner is a Bayesian linear regression with products, whose prior and noise are fixed. Policies are cross-fitted: the truth is
-what those policies, one for each fold, earn on average over 20,000 other units. The model's own interval is of the policy learned
-from everything.
+and noise is skewed. The learner is a Bayesian linear regression for each option, whose prior and noise are fixed. Policies are
+cross-fitted: the truth is what those policies, one for each fold, earn on average over 20,000 other units. The model's own interval
+is of the policy learned from everything, over the units of the experiment, as a campaign tells it.
 
-rfm: 600 rows of a table that knows the outcome of both actions, in two rounds, a tenth of each by chance; five policies against the truth on
-all rows, in units of the outcome; the same regression learns. What the share costs is the regret of the policy after it, minus that of one after the same two rounds
-without it. Results are kept in --results: the same command goes on where it was.
+rfm: 600 rows of a table that knows the outcome of both actions, in two rounds, a tenth of each by chance; five policies, learned by
+the same regression, against the truth on all rows, in units of the outcome. What the share costs is the regret of the policy after
+it, minus that of one after the same two rounds without it. Results are kept in --results: the same command goes on where it was.
 Run: python benchmarks/valuation.py [--campaigns 2000] [--replays 200] [--data FOLDER] [--results valuation.jsonl]
 """
 
@@ -146,7 +146,7 @@ def campaign(seed: int, num_rounds: int, *, right: bool) -> dict[str, float]:
     noise = rng.normal(size=NUM_UNITS) if right else rng.gamma(2.0, 0.7, NUM_UNITS) - 1.4
     means = rewards(contexts)
     done = run(rng, contexts, lambda rows, actions: means[rows, actions] + noise[rows], NUM_OPTIONS, num_rounds, SHARE)
-    values, single, learned = out_of_fold(done, NUM_OPTIONS, seed)
+    values, _, learned = out_of_fold(done, NUM_OPTIONS, seed)
     others = rng.normal(size=(NUM_OTHERS, 3))
     earned = rewards(others)
     places = np.arange(NUM_OTHERS)
