@@ -39,7 +39,7 @@ ROOMS = [
     ["information"],
     ["inference"],
     ["designers"],
-    ["experiment", "decide"],
+    ["experiment", "decide", "valuation"],
     ["metrics"],
     ["trial"],
     ["campaign"],

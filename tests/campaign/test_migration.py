@@ -151,6 +151,20 @@ def test_a_migrated_store_has_the_tables_of_a_new_one(store_url):
     store.close()
 
 
+def test_a_store_of_schema_2_opens_and_none_of_its_actions_counts_as_drawn(store_url):
+    campaign = Campaign.create(parse_spec(SPEC), store_url)
+    campaign.add_outcomes(pd.DataFrame({"customer": ["h1"], "new": [1], "offer": ["none"], "visit": [1]}))
+    with campaign.store.transaction() as connection:
+        connection.execute(sa.text("ALTER TABLE assignments DROP COLUMN chance"))
+        records.write_meta(connection, "schema", "2")
+    campaign.close()
+    campaign = Campaign.open(store_url)
+    table = campaign.export()
+    assert table["visit"].tolist() == [1.0]
+    assert table["propensity"].isna().all()
+    campaign.close()
+
+
 def test_a_migration_that_fails_leaves_the_store_as_it_was(store_url, monkeypatch):
     write_version_1(store_url)
 
@@ -159,7 +173,7 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(store_url, monkeypatc
         raise RuntimeError
 
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", {1: fail})
+        patch.setattr(schema, "MIGRATIONS", {**schema.MIGRATIONS, 1: fail})
         with pytest.raises(RuntimeError):
             Store.open(store_url)
         patch.setattr(schema, "MIGRATIONS", {})
@@ -167,7 +181,7 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(store_url, monkeypatc
             Store.open(store_url)
     store = Store.open(store_url)
     with store.reading() as connection:
-        assert records.read_meta(connection)["schema"] == "2"
+        assert records.read_meta(connection)["schema"] == "3"
         assert Outcome(1, "a", 1.0, "none") in records.read_outcomes(connection)
         assert json.loads(records.read_meta(connection)["encoding"]) == {"scales": {}, "levels": {}}
     store.close()

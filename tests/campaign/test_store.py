@@ -104,7 +104,7 @@ def test_a_newer_schema_is_told_with_the_version_that_wrote_it(store_url):
     with opened.transaction() as connection:
         records.write_meta(connection, "schema", "99")
     opened.close()
-    with pytest.raises(StorageError, match=r"schema 99, last written by cobed 0\.1\.0; this version reads up to 2"):
+    with pytest.raises(StorageError, match=r"schema 99, last written by cobed 0\.1\.0; this version reads up to 3"):
         Store.open(store_url)
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from cobed.campaign import records as kept
 from cobed.campaign.constraints import check_levels, permitted, permitted_at
 from cobed.campaign.encoding import Encoding, action_columns, encode_contexts, first_or_grown, pick_targets, rows_of
+from cobed.campaign.evaluation import Asked, Evaluation, evaluate_policies
 from cobed.campaign.gaps import count_gaps
 from cobed.campaign.ids import check_known
 from cobed.campaign.marks import round_marks
@@ -164,6 +165,7 @@ class Campaign:
 
         model, posterior = self._posterior(encoding)
         round = RoundDesign(spec, model, posterior, units(chosen.states, chosen.done), seed, budget, progress)
+        round = round.with_chance()
         actions, summary = round.design()
         scales = constant_columns(spec, tables) if stored is None else far_columns(spec, stored, *tables)
         left_out = [chosen.left_out] if chosen.left_out else []
@@ -284,6 +286,18 @@ class Campaign:
         table = read_table(targets, "targets")
         read = read_targets(self.spec, self._deployed_encoding(), table)
         return explain(self.spec, read, self._posterior(read.encoding), _names(units))
+
+    def evaluate(
+        self, *tables: Any, round: int | None = None, method: str = "doubly robust", weights: str = "pooled"
+    ) -> Evaluation:
+        """What policies are worth per unit by the outcomes of units whose action was random: cobed's, the best single action,
+        today's, actions at random, and those of `tables` of units and actions. `round` takes the random units of one round.
+
+        `method` is "doubly robust" or "inverse propensity"; `weights` of rows over rounds are "pooled", "propensity" or "variance".
+        """
+        given = [read_table(table, f"policy {number}") for number, table in enumerate(tables, start=1)]
+        asked = Asked(round, method, weights)
+        return evaluate_policies(self.spec, self._deployed_encoding(), self.directory, self.store, given, asked)
 
     def _deployed_encoding(self) -> Encoding:
         with self.store.reading() as connection:

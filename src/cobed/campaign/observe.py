@@ -1,7 +1,7 @@
 """Outcomes that come back: matched to the round that planned them, kept with everything told before. And withdrawals."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from cobed.campaign.records import Assignment, Outcome, Planned, Round
 from cobed.campaign.scaling import constant_columns, far_columns
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.store import Store
+from cobed.campaign.summary import PROPENSITY, own_names
 from cobed.campaign.tables import Complaints, Table
 from cobed.errors import CampaignError, StorageError
 
@@ -38,6 +39,7 @@ class Receipt:
     waiting: int = 0  # rows whose outcome is still empty
     unplanned: int = 0  # of the added and corrected: units no round had planned
     other_action: int = 0  # of the added and corrected: units that got something else than planned
+    with_chance: int = 0  # units that no round planned, with the probability of the action they got
     duplicate: bool = False  # the same table was taken before
     warnings: tuple[str, ...] = ()
 
@@ -48,6 +50,7 @@ class Receipt:
         parts += [f"{self.waiting} still empty"] if self.waiting else []
         parts += [f"{self.unplanned} of units that no round had planned"] if self.unplanned else []
         parts += [f"{self.other_action} with another action than planned"] if self.other_action else []
+        parts += [f"{self.with_chance} with the probability of their action"] if self.with_chance else []
         return ", ".join(parts) + "."
 
 
@@ -58,6 +61,7 @@ def add_outcomes(store: Store, spec: CampaignSpec, table: Table, round: int | No
     complaints = Complaints(table)
     values = read_outcomes(spec, table, complaints)
     given = read_actions(spec, table, complaints) if _has_actions(spec, table) else [None] * len(table)
+    chances = read_chances(spec, table, complaints)
     complaints.tell()
     back = ~np.isnan(values)
     with store.transaction() as connection:
@@ -72,6 +76,7 @@ def add_outcomes(store: Store, spec: CampaignSpec, table: Table, round: int | No
             check_known(connection, spec, table.part(unplanned), ids[unplanned].tolist())
             made, warnings = _history(connection, spec, table, ids, given, unplanned, round)
             last |= {row.unit: Planned(0, row, None) for row in made}
+        by_chance = _with_chance(connection, ids, chances, last)
         new: list[Outcome] = []
         counts = dict.fromkeys(("added", "corrected", "unchanged", "unplanned", "other_action"), 0)
         for position in np.flatnonzero(back):
@@ -86,11 +91,38 @@ def add_outcomes(store: Store, spec: CampaignSpec, table: Table, round: int | No
             counts["unplanned"] += number == 0
             counts["other_action"] += action != row.action
             new.append(outcome)
-        if seen is not None and not new:
+        if seen is not None and not new and not by_chance:
             return Receipt(duplicate=True)
         upload = kept.write_upload(connection, table.hash, table.name, round)
         kept.write_outcomes(connection, new, upload)
-    return Receipt(**counts, waiting=int((~back).sum()), warnings=tuple(warnings))
+    return Receipt(**counts, with_chance=by_chance, waiting=int((~back).sum()), warnings=tuple(warnings))
+
+
+def read_chances(spec: CampaignSpec, table: Table, complaints: Complaints) -> np.ndarray | None:
+    """The probability with which each row got its action, not a number where the cell is empty; None without such a column."""
+    name = own_names([PROPENSITY], spec.columns)[PROPENSITY]
+    if name not in table.frame.columns or spec.action.options is None:
+        return None
+    values = table.numbers(name, complaints, allow_missing=True)
+    complaints.add(
+        (values <= 0) | (values > 1),
+        name,
+        "It is the probability with which the unit got its action: above 0, at most 1.",
+    )
+    return values
+
+
+def _with_chance(connection: Any, ids: np.ndarray, chances: np.ndarray | None, last: Mapping[str, Planned]) -> int:
+    """Store the probabilities of units that no round planned; what a round planned has its own. How many are new."""
+    if chances is None:
+        return 0
+    told = {unit: float(chance) for unit, chance in zip(ids, chances, strict=True) if np.isfinite(chance)}
+    rows = [last[unit].row for unit in told if unit in last and last[unit].round == 0]
+    changed = [row._replace(chance={"probability": told[row.unit]}) for row in rows]
+    changed = [row for row, before in zip(changed, rows, strict=True) if row != before]
+    if changed:
+        kept.write_assignments(connection, 0, changed)
+    return len(changed)
 
 
 def stored_encoding(connection: Any, spec: CampaignSpec) -> Encoding | None:

@@ -30,10 +30,13 @@ def mark_units(store: Store, spec: CampaignSpec, pins: Mapping[str, Any], reject
                 raise CampaignError(f"Unit {unit!r} is not in round {last.id}, the last one.{likely}")
             if planned[unit].outcome is not None:
                 raise CampaignError(f"Unit {unit!r} has an outcome already; what it got cannot be changed.")
-        changed = [planned[unit].row._replace(action=action, state="pinned") for unit, action in actions.items()]
+        changed = [
+            planned[unit].row._replace(action=action, state="pinned", chance=None) for unit, action in actions.items()
+        ]
         for unit in dict.fromkeys(refused):
             row = planned[unit].row
-            changed.append(row._replace(state="planned", rejected=tuple(dict.fromkeys([*row.rejected, row.action]))))
+            refusals = tuple(dict.fromkeys([*row.rejected, row.action]))
+            changed.append(row._replace(state="planned", rejected=refusals, chance=None))
         kept.write_round(connection, last._replace(summary={**last.summary, "stale": True}), changed)
 
 

@@ -19,13 +19,14 @@ CHUNK = 10_000
 
 
 class Assignment(NamedTuple):
-    """What one unit of a round is to get."""
+    """What one unit of a round is to get. `chance` is how its action was drawn (`chance.py`), None where it was not."""
 
     unit: str
     context: dict[str, Any]
     action: Any
     state: str = "planned"
     rejected: tuple[Any, ...] = ()
+    chance: dict[str, Any] | None = None
 
 
 class Round(NamedTuple):
@@ -119,6 +120,7 @@ def write_assignments(connection: Connection, round: int, rows: Sequence[Assignm
             "action": json.dumps(row.action),
             "state": row.state,
             "rejected": json.dumps(list(row.rejected)),
+            "chance": None if row.chance is None else json.dumps(row.chance),
         }
         if row.unit in known:
             changed.append({"b_round": round, "b_unit": row.unit, **values})
@@ -129,7 +131,7 @@ def write_assignments(connection: Connection, round: int, rows: Sequence[Assignm
     if changed:
         table = assignments
         here = (table.c.round == sa.bindparam("b_round")) & (table.c.unit == sa.bindparam("b_unit"))
-        names = ("context", "action", "state", "rejected")
+        names = ("context", "action", "state", "rejected", "chance")
         connection.execute(sa.update(table).where(here).values({n: sa.bindparam(n) for n in names}), changed)
     _count(connection, round, len(new), 0)
 
@@ -179,7 +181,8 @@ _PLANNED = sa.select(
 def _planned(row: sa.Row[Any]) -> Planned:
     where = f"unit {row.unit!r} of round {row.round}"
     context, rejected = _json(row.context, where, dict), _json(row.rejected, where, list)
-    assigned = Assignment(row.unit, context, _json(row.action, where, str, dict), row.state, tuple(rejected))
+    chance = None if row.chance is None else _json(row.chance, where, dict)
+    assigned = Assignment(row.unit, context, _json(row.action, where, str, dict), row.state, tuple(rejected), chance)
     if row.outcome is None:
         return Planned(row.round, assigned, None)
     if row.told is None or not isinstance(row.value, float) or not math.isfinite(row.value):

@@ -16,7 +16,7 @@ from sqlalchemy import (
     Text,
 )
 
-SCHEMA = 2
+SCHEMA = 3
 
 metadata = MetaData()
 
@@ -64,6 +64,8 @@ assignments = Table(
     Column("action", Text, nullable=False),  # JSON: a name, or numbers by their names
     Column("state", Text, nullable=False),  # planned, pinned, unplanned
     Column("rejected", Text, nullable=False),  # JSON: actions the user refused for this unit
+    # JSON: how the action was drawn by chance; empty where it was not, or where nobody knows.
+    Column("chance", Text),
     # outcomes.id of the value that counts now; empty where none does. The two tables would refer to each other.
     Column("outcome", Integer),
     Index("assignments_unit", "unit"),
@@ -146,5 +148,10 @@ def _to_2(connection: Connection) -> None:
         connection.execute(sa.text(statement))
 
 
+def _to_3(connection: Connection) -> None:
+    """Actions that were drawn by chance, with their probabilities. What earlier versions assigned was not."""
+    connection.execute(sa.text("ALTER TABLE assignments ADD COLUMN chance TEXT"))
+
+
 # From the version that is the key to the next one. Each runs in the transaction that also writes the new number.
-MIGRATIONS: dict[int, Callable[[Connection], None]] = {1: _to_2}
+MIGRATIONS: dict[int, Callable[[Connection], None]] = {1: _to_2, 2: _to_3}

@@ -251,6 +251,23 @@ class DesignSpec(SectionModel):
     max_targets: Annotated[int, Field(ge=1, le=2000, strict=True)] = Field(
         100, description="So many of the target rows, drawn at random, stand for all while a round is designed."
     )
+    random_share: Annotated[float, Field(allow_inf_nan=False, strict=True, ge=0, le=0.5)] = Field(
+        0.0,
+        description="This share of the units, at most 0.5, gets an action by chance, with probabilities that are stored. From "
+        "their outcomes alone cobed evaluate says what a policy is worth, whether or not the model is right.",
+    )
+    history_shares: dict[Name, Annotated[float, Field(allow_inf_nan=False, strict=True, gt=0, le=1)]] = Field(
+        {},
+        description="The outcomes of units that no round planned are of actions given at random, each option to this share.",
+        examples=["{ <first> = 0.5, <second> = 0.5 }"],
+    )
+
+    @field_validator("history_shares")
+    @classmethod
+    def _whole(cls, value: dict[str, float]):
+        if value and abs(sum(value.values()) - 1) > 1e-6:
+            raise ValueError(f"shares add up to 1, and these to {sum(value.values()):g}")
+        return value
 
     @field_validator("designer", "objective")
     @classmethod

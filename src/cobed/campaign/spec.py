@@ -52,6 +52,7 @@ class CampaignSpec(SectionModel):
         if twice:
             raise ValueError(f"the column {twice[0]!r} is used twice; id, contexts, action and outcome need their own")
         known_actions(self.constraints.cost, "cost", self)
+        self._check_history()
         odd = [name for name, kind in kinds().items() if name in self._given_rules and not kind.for_numbers]
         if self.action.options is None and odd:
             raise ValueError(
@@ -89,7 +90,8 @@ class CampaignSpec(SectionModel):
 
     def without_hints(self) -> "CampaignSpec":
         """The spec without what only informs people: no stored row and no design depends on that."""
-        action, design = self.action.model_copy(update={"in_use": ()}), self.design.model_copy(update={"rounds": 1})
+        action = self.action.model_copy(update={"in_use": ()})
+        design = self.design.model_copy(update={"rounds": 1, "history_shares": {}})
         return self.model_copy(update={"action": action, "design": design})
 
     @property
@@ -104,6 +106,16 @@ class CampaignSpec(SectionModel):
         # Options of linear models enter by a sum over units. Others by a gradient or a critic that sees all units, and
         # rules that count by an integer program.
         return 200_000 if by_gains and not bound else 5_000
+
+    def _check_history(self) -> None:
+        shares, options = self.design.history_shares, self.action.options
+        if shares and options is None:
+            raise ValueError("design.history_shares is about options, and here numbers are chosen; leave it out")
+        unknown = [name for name in shares if name not in (options or ())]
+        if unknown:
+            raise ValueError(
+                f"design.history_shares names {unknown[0]!r}, which is no option; allowed: {', '.join(options or ())}"
+            )
 
     def _check_family(self) -> None:
         model = self.model

@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cobed.campaign.chance import propensity
 from cobed.campaign.database import DAMAGED
 from cobed.campaign.encoding import UNFIT, Cells, Encoding, action_columns
 from cobed.campaign.records import Planned, Round
 from cobed.campaign.spec import CampaignSpec
 from cobed.errors import StorageError
+
+# The column of a table that holds the probability with which a unit got its action.
+PROPENSITY = "propensity"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +44,16 @@ class Status:
         return cls(name, table, num_outcomes, num_waiting, num_policies)
 
 
+def propensity_of(spec: CampaignSpec, planned: Planned) -> float | None:
+    """The probability with which a unit got its action, of numbers the density; None where that was not chance alone."""
+    number, row, back = planned
+    if back is not None and back.action != row.action:
+        return None  # it got something else, and who knows why
+    if number == 0 and row.chance is None:
+        return spec.design.history_shares.get(row.action) if spec.design.history_shares else None
+    return propensity(row.chance, row.action)
+
+
 def own_names(names: Iterable[str], taken: Collection[str]) -> dict[str, str]:
     """What cobed calls columns of its own: cobed_NAME where the user's columns have the name already."""
     return {name: f"cobed_{name}" if name in taken else name for name in names}
@@ -47,8 +61,7 @@ def own_names(names: Iterable[str], taken: Collection[str]) -> dict[str, str]:
 
 def export_names(spec: CampaignSpec) -> dict[str, str]:
     """The columns of an export beside the user's own."""
-    taken = [spec.units.id, *spec.context, *spec.action.columns, spec.outcome.column]
-    return own_names(("round", "state", "as_planned"), taken)
+    return own_names(("round", "state", "as_planned", PROPENSITY), spec.columns)
 
 
 def export_table(spec: CampaignSpec, planned: Iterable[Planned], label: str) -> pd.DataFrame:
@@ -69,6 +82,7 @@ def export_table(spec: CampaignSpec, planned: Iterable[Planned], label: str) -> 
                 **columns,
                 names["state"]: row.state,
                 names["as_planned"]: back is None or back.action == row.action,
+                names[PROPENSITY]: propensity_of(spec, Planned(number, row, back)),
                 spec.outcome.column: back.value if back else None,
             }
         )

@@ -18,6 +18,7 @@ from cobed.outcomes import laws
 MAX_OPTIONS = 20
 # What is proposed where nothing is known.
 OPTIONS, NEW_OPTION = ["A", "B"], "something new"
+RANDOM_SHARE = 0.1
 OUTCOME = {"column": "outcome", "likelihood": "bernoulli", "typical": 0.5}
 
 
@@ -135,7 +136,7 @@ def _fill(
         "[context]": context,
         "[action]": action,
         "[outcome]": outcome,
-        "[design]": {"budget": "quick", **({"rounds": rounds} if rounds > 1 else {})},
+        "[design]": {"budget": "quick", "random_share": RANDOM_SHARE, **({"rounds": rounds} if rounds > 1 else {})},
     }
     options = action.get("options", OPTIONS)
     first, second = map(as_key, options[:2])

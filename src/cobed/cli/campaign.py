@@ -97,6 +97,10 @@ def design(
     if campaign.spec.action.options is not None:
         counts = Counter(frame[campaign.spec.action.column])
         say("Units by action: " + ", ".join(f"{name} {counts[name]}" for name in campaign.spec.action.options))
+    if by_chance := last.summary.get("by_chance", 0):
+        say(
+            f"{by_chance:,} of them get theirs by chance: from their outcomes alone, cobed evaluate says what a policy is worth."
+        )
     value, error, unit = last.summary.get("score") or (0.0, 0.0, "")
     if value > 0:
         amount = f"{value:.3g} ± {error:.2g}" if error else f"{value:.3g}"

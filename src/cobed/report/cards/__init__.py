@@ -5,9 +5,10 @@ from cobed.report.cards.deployed import Deployed
 from cobed.report.cards.learned import Learned
 from cobed.report.cards.outcomes import Outcomes
 from cobed.report.cards.tried import Tried
+from cobed.report.cards.valued import Valued
 from cobed.report.cards.warnings import Warnings
 
-for _card in (Warnings(), Tried(), Outcomes(), Learned(), Deployed()):
+for _card in (Warnings(), Tried(), Outcomes(), Learned(), Valued(), Deployed()):
     register(_card)
 
-__all__ = ["Card", "Deployed", "Facts", "Learned", "Outcomes", "Tried", "Warnings", "cards", "register"]
+__all__ = ["Card", "Deployed", "Facts", "Learned", "Outcomes", "Tried", "Valued", "Warnings", "cards", "register"]
