@@ -41,6 +41,7 @@ ROOMS = [
     ["experiment", "decide"],
     ["metrics"],
     ["trial"],
+    ["checks"],
     ["campaign"],
     # report stands above reproduce, because a reproduction ends in figures: docs/decisions.md.
     ["report"],

@@ -1,7 +1,6 @@
 """The stateful part: rounds of design and outcomes over weeks, kept in one database. Everything it uses is stateless."""
 
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ import pandas as pd
 
 from cobed.campaign import records as kept
 from cobed.campaign.constraints import check_levels, permitted, permitted_at
-from cobed.campaign.database import DAMAGED
 from cobed.campaign.encoding import Encoding, action_columns, encode_contexts, first_or_grown, pick_targets, rows_of
 from cobed.campaign.gaps import count_gaps
 from cobed.campaign.ids import check_known
@@ -28,15 +26,17 @@ from cobed.campaign.pins import mark_units
 from cobed.campaign.records import Assignment, Round
 from cobed.campaign.scaling import constant_columns, far_columns, refit
 from cobed.campaign.selection import Selection, read_field, select_units
-from cobed.campaign.spec import CampaignSpec, changed_sections, parse_spec, read_spec, spec_hash
+from cobed.campaign.spec import CampaignSpec, read_spec, spec_hash
 from cobed.campaign.store import Store
+from cobed.campaign.stored_spec import check_changes, parse_stored
 from cobed.campaign.summary import Status, export_table
 from cobed.campaign.tables import Table, read_table
 from cobed.campaign.targets import make_policy, policy_names, read_targets, split_targets
 from cobed.campaign.writer import RoundWriter
-from cobed.errors import CampaignError, SpecError, StorageError, TableError
+from cobed.errors import CampaignError, TableError
 
 if TYPE_CHECKING:
+    from cobed.checks import Check
     from cobed.data import Data
     from cobed.inference.base import Posterior
     from cobed.models.base import AbstractModel
@@ -72,14 +72,14 @@ class Campaign:
         opened = Store.open(store)
         with opened.reading() as connection:
             text = kept.read_meta(connection).get("spec")
-            old = _parse_stored(text, opened.label)
+            old = parse_stored(text, opened.label)
             if spec is None:
                 return cls(opened, old, None)
             new, new_text = read_spec(spec)
-            _check_changes(connection, old, new, Path(spec).name, opened.label)
+            check_changes(connection, old, new, Path(spec).name, opened.label)
         if new_text != text and not reading and not opened.reading_only:
             with opened.transaction() as connection:
-                _check_changes(connection, old, new, Path(spec).name, opened.label)
+                check_changes(connection, old, new, Path(spec).name, opened.label)
                 kept.write_meta(connection, "spec", new_text)
                 kept.write_meta(connection, "spec_hash", spec_hash(new_text))
         return cls(opened, new, Path(spec).resolve().parent)
@@ -287,6 +287,15 @@ class Campaign:
 
     # Where it stands.
 
+    def trust(self, targets: Any = None) -> "list[Check]":
+        """What may be wrong with the experiment and with what was learned: one check each, with a verdict and what to do.
+
+        `targets` is where the policy is, or will be, deployed.
+        """
+        from cobed.campaign.trust import trust
+
+        return trust(self, None if targets is None else read_table(targets, "targets"))
+
     def status(self) -> Status:
         """Rounds, outcomes and policies so far."""
         with self.store.reading() as connection:
@@ -327,22 +336,3 @@ class Campaign:
 def _names(units: Iterable[str]) -> list[str]:
     """Units by name; one alone may be given as it is."""
     return [units] if isinstance(units, str) else [str(unit) for unit in units]
-
-
-def _parse_stored(text: str | None, label: str) -> CampaignSpec:
-    try:
-        if (text or "").startswith("{"):
-            return CampaignSpec.model_validate(json.loads(text or ""))
-        return parse_spec(text or "", "the stored spec")
-    except (ValueError, RecursionError, SpecError) as error:
-        raise StorageError(f"{label}: the stored campaign.toml cannot be read: {error} {DAMAGED}") from error
-
-
-def _check_changes(connection: Any, old: CampaignSpec, new: CampaignSpec, name: str, label: str) -> None:
-    """Raise where the new spec differs in what the stored rows depend on."""
-    changed = changed_sections(old, new)
-    if changed and kept.read_rounds(connection):
-        raise SpecError(
-            f"{name}: [{changed[0]}] was changed after the campaign in {label} had begun, and what is stored there depends "
-            "on it. Change it back, or start anew with another --store."
-        )

@@ -9,7 +9,7 @@ import typer
 from typer.rich_utils import rich_format_error
 
 from cobed import __version__
-from cobed.cli import campaign, prepare
+from cobed.cli import campaign, prepare, trust
 from cobed.cli.options import output
 from cobed.errors import CobedError
 from cobed.storage import printable
@@ -88,6 +88,7 @@ def reproduce(
 
 app.add_typer(prepare.app)
 app.add_typer(campaign.app)
+app.add_typer(trust.app)
 
 
 def main() -> None:
