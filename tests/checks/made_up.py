@@ -77,7 +77,11 @@ def learned(units, *, options=OPTIONS, targets=None, num_draws=1_024):
     where = contexts[:50]
     best = np.asarray(jax.nn.one_hot(np.argmax(_expected(model, posterior, where), axis=1), len(options)))
     params = posterior.equal_draws(num_draws, jr.key(0))
-    predictions = Predictions(model, params, data, np.arange(len(units)), (where, best), 0)
+
+    def learn(part):
+        return model, cobed.infer(model, part, cobed.Conjugate(256), seed=0).params
+
+    predictions = Predictions(model, params, data, np.arange(len(units)), (where, best), 0, learn=learn)
     return Evidence(units, Actions(tuple(options)), NORMAL, "spend", "spend", targets, predictions)
 
 

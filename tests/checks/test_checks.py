@@ -26,12 +26,16 @@ from cobed.checks import (
     Overlap,
     Predicted,
     Returned,
+    base,
+    checks,
+    run_checks,
 )
-from cobed.checks import base, checks, run_checks
 from cobed.checks.balance import pillai_test
+from cobed.checks.gains import gains_of
 from cobed.checks.overlap import far_from
 from cobed.checks.psis import fit_generalised_pareto, smoothed_weights
 from cobed.checks.returned import ratio_test
+from cobed.checks.uplift import toc_curve
 from cobed.errors import ModelError
 from cobed.inference.importance import generalised_pareto_shape
 
@@ -60,7 +64,7 @@ def stages(right):
     empty = dataclasses.replace(units, **{
         name: value[nobody] for name, value in vars(units).items() if isinstance(value, np.ndarray)
     }, columns=tuple(column.part(nobody) for column in units.columns))  # fmt: skip
-    constant = make_units(rng, 30, columns=make_columns(np.full(30, 40.0), ["Bath"] * 30, np.zeros(30)))
+    constant = make_units(rng, 40, columns=make_columns(np.full(40, 40.0), ["Bath"] * 40, np.zeros(40)))
     holes = draw_columns(rng, 40)[0]
     holes = dataclasses.replace(holes, cells=np.where(np.arange(40) % 3 == 0, None, holes.cells))
     low = np.zeros(2)
@@ -74,8 +78,8 @@ def stages(right):
         "an option nobody got": learned(make_units(rng, 40, actions=np.zeros(40, int))),
         "missing cells": bare(make_units(rng, 40, columns=(holes, *draw_columns(rng, 40)[1:])), targets=draw_columns(rng, 9)),
         "numbers to choose": dataclasses.replace(bare(numbers), actions=Actions(("price", "length"), low, low + 1)),
-        "designed": learned(make_units(rng, 60, at_random=False)),
-        "history": learned(make_units(rng, 60, round=0)),
+        "designed": learned(make_units(rng, 40, at_random=False)),
+        "history": learned(make_units(rng, 40, round=0)),
         "right": right,
     }  # fmt: skip
 
@@ -272,7 +276,7 @@ def test_a_curve_under_lines_is_seen_in_the_groups_of_its_column(right):
     curved = with_predictions(rng, make_units(rng, 300), lambda columns, got: 2 * columns[0].numbers[:, 0] ** 2)
     answer = Predicted()(curved)
     assert answer.verdict == "look"
-    assert (answer.table[answer.table["by"] == "age"][""] == "outside").all()
+    assert (answer.table[answer.table["by"] == "age"]["outside"] == "yes").all()
     assert Predicted()(right).verdict == "fine"
 
 
@@ -335,7 +339,7 @@ def test_smoothed_weights_have_the_shape_of_the_law_they_came_from():
     ratios = np.log(rng.pareto(1 / 0.5, (20, 4_000)) + 1)
     weights, k = smoothed_weights(ratios)
     np.testing.assert_allclose(weights.sum(axis=1), 1.0)
-    # Of 190 excesses the deviation of k is .1, of 20 fits .025: 5 of these, false alarm below 1 in a million; the prior draws to .5.
+    # Of 190 excesses the deviation of k is .1, of 20 fits .025: 5 of these, false alarm below 1 in a million.
     assert k.mean() == pytest.approx(0.5, abs=0.13)
     excesses = np.sort(rng.pareto(2.0, 150))
     assert fit_generalised_pareto(excesses[None])[0][0] == pytest.approx(
@@ -366,11 +370,30 @@ def test_gains_need_a_share_left_to_chance_and_history_that_looks_so(right):
 def test_gains_in_the_opposite_order_stop(right):
     """What the model learned is turned round: predicted gains of older units are those of younger ones."""
     predictions = learned(right.units).predictions
-    predictions.params = predictions.params * np.array([1, 1, -1, -1], np.float32)
+    rightly = predictions.learn
+
+    def wrongly(data):
+        model, params = rightly(data)
+        return model, params * np.array([1, 1, -1, -1], np.float32)
+
+    predictions.learn = wrongly
     answer = GainsByGroup()(dataclasses.replace(right, predictions=predictions))
     assert answer.verdict == "stop"
     assert "gained less" in answer.sentence
     assert "best single action" in answer.advice
+
+
+def test_where_nothing_differs_between_units_their_order_is_not_turned_round():
+    """Each row left out alone would be: a lucky one is predicted to gain less than others. Here 20 experiments, most of the areas
+    within their 90% intervals: 18 on average, below 12 less than once in 10,000 times."""
+    held = 0
+    for seed in range(20):
+        rng = np.random.default_rng(100 + seed)
+        evidence = with_predictions(rng, make_units(rng, 60), lambda columns, got: 5 + got[:, 1], num_draws=64)
+        gains = gains_of(evidence, evidence.predictions)
+        curve = toc_curve(gains.ranks, gains.effects, 0)
+        held += curve.area_low <= 0 <= curve.area_high
+    assert held >= 12
 
 
 def test_observed_gains_are_those_of_chance_and_not_of_the_model(right):

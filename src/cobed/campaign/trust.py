@@ -11,7 +11,7 @@ from cobed.campaign import records as kept
 from cobed.campaign.columns import Column as Kind
 from cobed.campaign.constraints import limits_of, permitted
 from cobed.campaign.encoding import Cells, Encoding, encode, read_cells
-from cobed.campaign.engine import POLICY_DRAWS, policy_optimum
+from cobed.campaign.engine import POLICY_DRAWS, learn_from, policy_optimum
 from cobed.campaign.observe import engine_rows
 from cobed.campaign.records import Planned, Round
 from cobed.campaign.spec import CampaignSpec
@@ -22,6 +22,7 @@ from cobed.decide import decide
 from cobed.errors import CampaignError
 from cobed.inference.base import Posterior
 from cobed.models.base import AbstractModel
+from cobed.types import Params
 
 if TYPE_CHECKING:
     from cobed.campaign.campaign import Campaign
@@ -47,7 +48,15 @@ def trust(campaign: "Campaign", table: Table | None) -> list[Check]:
         rounds, planned = kept.read_rounds(connection), list(kept.read_planned(connection))
     units = units_of(spec, encoding, planned, rounds)
     known = campaign.posterior(encoding) if units.is_back.any() else None
-    return run_checks(evidence_of(spec, units, None if cells is None else targets_of(spec, encoding, cells), known))
+
+    def learn(data: Data) -> tuple[AbstractModel, Params]:
+        model, posterior = learn_from(spec, encoding, campaign.directory, data)
+        return model, posterior.equal_draws(POLICY_DRAWS, jr.key(spec.seed))
+
+    evidence = evidence_of(spec, units, None if cells is None else targets_of(spec, encoding, cells), known)
+    if evidence.predictions is not None:
+        evidence.predictions.learn = learn
+    return run_checks(evidence)
 
 
 def units_of(spec: CampaignSpec, encoding: Encoding, planned: Sequence[Planned], rounds: Sequence[Round]) -> Units:

@@ -40,7 +40,7 @@ class Check:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON can hold it, without the figure."""
-        rows = [] if self.table is None else json.loads(self.table.to_json(orient="records"))
+        rows = [] if self.table is None else json.loads(str(self.table.to_json(orient="records")))
         return {name: getattr(self, name) for name in ("name", "verdict", "sentence", "advice")} | {"table": rows}
 
 

@@ -1,7 +1,8 @@
 """Predicted against observed gains, where chance decided who got what with known probabilities.
 
-For each unit, the action with the largest predicted gain over that of today, both predicted without the unit's own outcome. What it
-gains is observed by a doubly robust effect, whose expectation is right whatever the model says (`checks/uplift.py`).
+For each unit, the action with the largest predicted gain over that of today, both predicted by a model that was learned without the
+unit and others of its part (cross-fitting); units are ranked within their part. What it gains is observed by a doubly robust
+effect, whose expectation is right whatever the model says (`checks/uplift.py`).
 """
 
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -46,7 +47,7 @@ class GainsByGroup(AbstractCheck):
             )
         gains = gains_of(evidence, predictions)
         groups = compare_gains(gains)
-        toc = uplift.toc_curve(gains.predicted, gains.effects, evidence.seed)
+        toc = uplift.toc_curve(gains.ranks, gains.effects, evidence.seed)
         qini = uplift.qini_curve(gains.compared, evidence.seed)
         lift = uplift.uplift_curve(gains.compared, evidence.seed)
         table = _table(evidence.reward, groups, {"TOC": toc, "Qini": qini, "uplift": lift})
@@ -85,10 +86,12 @@ class GainsByGroup(AbstractCheck):
 
 
 class Gains(NamedTuple):
-    """Of n units: the predicted gain, its draws (M, n), the effects, and the rows that got one of the two actions compared."""
+    """Of n units: the predicted gain, its rank from 0 to 1, its draws (M, n), the effects, and the rows that got one of the two
+    actions compared."""
 
     reference: str
     predicted: np.ndarray
+    ranks: np.ndarray
     drawn: np.ndarray
     effects: np.ndarray
     compared: uplift.Rows
@@ -114,8 +117,8 @@ def _unfit(evidence: Evidence, predictions: Predictions) -> str | None:
     """Why gains cannot be observed, in a sentence."""
     if not evidence.actions.are_named:
         return "Gains are compared between named options; here a number is chosen."
-    if predictions.left_out is None:
-        return "The model has no likelihood, so units cannot be predicted without their own outcomes."
+    if predictions.learn is None:
+        return "The model cannot be learned anew, so units cannot be predicted without their own outcomes."
     kept, units = usable_rows(evidence, predictions), evidence.units
     rows = predictions.rows[kept]
     if not len(rows):
@@ -140,7 +143,8 @@ def gains_of(evidence: Evidence, predictions: Predictions) -> Gains:
     reference = evidence.reference
     if reference is None or counts[reference] < FEW:
         reference = int(np.argmax(counts))
-    expected, by_draw = predictions.rewards(np.eye(len(counts), dtype=np.float32), kept)
+    fitted = predictions.cross_fitted(np.eye(len(counts), dtype=np.float32), kept)
+    expected = fitted.drawn.mean(axis=2, dtype=np.float64)
     # What chance never gives cannot be observed.
     others = np.where((counts >= FEW) & (propensities > 0), expected, -np.inf)
     others[:, reference] = -np.inf
@@ -156,16 +160,18 @@ def gains_of(evidence: Evidence, predictions: Predictions) -> Gains:
     part = acted | (got == reference)
     # Among those with one of the two actions, the probability of the other one than today's.
     chances = propensities[each, best] / (propensities[each, best] + propensities[:, reference])
-    drawn = (by_draw[each, best] - by_draw[:, reference]).T
-    compared = uplift.Rows(gain[part], reward[part], acted[part], chances[part])
+    drawn = (fitted.drawn[each, best] - fitted.drawn[:, reference]).T
+    # Units are ranked among those that the same model predicts.
+    ranks = np.array([np.mean(gain[fitted.parts == mine] < own) for own, mine in zip(gain, fitted.parts, strict=True)])
+    compared = uplift.Rows(ranks[part], reward[part], acted[part], chances[part])
     guessed = bool(units.are_guessed[rows].any())
-    return Gains(evidence.actions.names[reference], gain, drawn, effects, compared, guessed)
+    return Gains(evidence.actions.names[reference], gain, ranks, drawn, effects, compared, guessed)
 
 
 def compare_gains(gains: Gains) -> Groups:
     """By fifth of the predicted gain. A group's observed gain less the predicted one has the error of both."""
     number = int(np.clip(len(gains.effects) // GROUP_SIZE, 1, NUM_GROUPS))
-    places = np.argsort(np.argsort(-gains.predicted, kind="stable"), kind="stable") * number // len(gains.predicted)
+    places = np.argsort(np.argsort(-gains.ranks, kind="stable"), kind="stable") * number // len(gains.ranks)
     words = ["most", *[f"{n + 1} of {number}" for n in range(1, number - 1)], "least"] if number > 1 else ["all"]
     rows, total = [], 0.0
     for place in range(number):

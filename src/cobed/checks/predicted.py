@@ -52,7 +52,7 @@ class Predicted(AbstractCheck):
                 "90% interval": [
                     f"{amount(low)} to {amount(high)}" for low, high in zip(means.low, means.high, strict=True)
                 ],
-                "": ["outside" if miss else "" for miss in means.misses],
+                "outside": ["yes" if miss else "" for miss in means.misses],
             }
         )
         number, of = int(means.misses.sum()), f"{len(groups)} groups (by action, tenth of the prediction and context)"

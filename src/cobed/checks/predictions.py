@@ -7,6 +7,7 @@ moves them, but 1 / p would.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -23,8 +24,14 @@ from cobed.types import Array, Float, Params
 
 # Numbers in one block of rewards (draws by rows by actions).
 BLOCK = 2**23
+# Rows are left out together in so many parts where the model is learned anew.
+NUM_PARTS = 3
 # More rows than this are stood for by some of them.
 MAX_ROWS = 10_000
+
+
+# From data to a model and draws of its psi.
+Learn = Callable[[Data], tuple[AbstractModel, Params]]
 
 
 class LeftOut(NamedTuple):
@@ -38,7 +45,7 @@ class Predictions:
     """What M equally weighted draws of psi say of the rows of `data`, which are at the positions `rows` among all units.
 
     `targets` (T, C) are some contexts of those the policy is for, `chosen` (T, A) what it gives them. `family` (M,) says which of
-    several stacked models each draw is of.
+    several stacked models each draw is of. `learn` gives the model and equally weighted draws for other data.
     """
 
     def __init__(
@@ -50,10 +57,11 @@ class Predictions:
         policy: tuple[np.ndarray, np.ndarray],
         seed: int,
         family: np.ndarray | None = None,
+        learn: Learn | None = None,
     ):
         self.model, self.params, self.data, self.rows, self.seed = model, params, data, rows, seed
         self.targets, self.chosen = policy
-        self.family = family
+        self.family, self.learn = family, learn
         self.outcomes = np.asarray(data.outcomes, np.float64)
         self.num_draws = jax.tree.leaves(params)[0].shape[0]
 
@@ -106,18 +114,46 @@ class Predictions:
         """What the policy earns per target under every draw, (M,)."""
         return np.asarray(_rewards_of_pairs(self.model, self.params, self.targets, self.chosen)).mean(axis=1)
 
-    def rewards(self, candidates: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What each of J actions earns at some of the rows: on average without the row's outcome (R, J), and by draw (R, J, M)."""
-        assert self.left_out is not None
-        contexts = np.asarray(self.data.contexts)[rows]
-        size = max(1, BLOCK // (self.num_draws * len(candidates)))
-        blocks = []
-        for start in range(0, len(rows), size):
-            # One shape for all blocks, one compilation.
-            block = np.resize(contexts[start : start + size], (min(size, len(rows)), contexts.shape[1]))
-            blocks.append(np.asarray(_rewards(self.model, self.params, block, candidates))[: len(rows) - start])
-        by_draw = np.concatenate(blocks)
-        return np.einsum("rjm,mr->rj", by_draw, self.left_out.weights[:, rows]), by_draw
+    def cross_fitted(self, candidates: np.ndarray, rows: np.ndarray) -> "CrossFitted":
+        """What each of J actions earns at some of the rows, learned without any row of its own part.
+
+        Not by weights: without its own outcome alone, a lucky row is predicted to be worse than the others of its kind, so that an
+        order by such predictions is turned round where there is little to learn.
+        """
+        assert self.learn is not None
+        num_parts, num_all = min(NUM_PARTS, len(rows)), len(self.outcomes)
+        parts = np.random.default_rng(self.seed).permutation(len(rows)) % num_parts
+        # As many rows for each part, so that programs are compiled once.
+        num_learned = num_all - int(np.bincount(parts).max())
+        blocks: list[np.ndarray] = []
+        for part in range(num_parts):
+            others = np.setdiff1d(np.arange(num_all), rows[parts == part])[:num_learned]
+            model, params = self.learn(self.data.rows(others))
+            blocks.append(rewards_at(model, params, np.asarray(self.data.contexts)[rows[parts == part]], candidates))
+        drawn = np.empty((len(rows), *blocks[0].shape[1:]), np.float32)
+        for part, block in enumerate(blocks):
+            drawn[parts == part] = block
+        return CrossFitted(drawn, parts)
+
+
+class CrossFitted(NamedTuple):
+    """Rewards of R rows, J actions and M draws (R, J, M), and the part that each row was left out with (R,)."""
+
+    drawn: np.ndarray
+    parts: np.ndarray
+
+
+def rewards_at(model: AbstractModel, params: Params, contexts: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """What each of J actions earns at R contexts under M draws, (R, J, M)."""
+    num_draws = jax.tree.leaves(params)[0].shape[0]
+    size = min(max(1, BLOCK // (num_draws * len(candidates))), len(contexts))
+    blocks = []
+    for start in range(0, len(contexts), size):
+        # One shape for all blocks, one compilation.
+        rows = np.resize(np.arange(start, min(start + size, len(contexts))), size)
+        block = np.asarray(_rewards(model, params, contexts[rows], candidates))
+        blocks.append(block[: len(contexts) - start])
+    return np.concatenate(blocks)
 
 
 @lean_jit
