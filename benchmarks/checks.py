@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 
 import cobed
-from cobed.checks import balance, checks, returned
+from cobed.campaign.trust import gather
+from cobed.checks import Law, LeftOut, Predicted, balance, returned
 
 SPEC = """name = "benchmark"
 [units]
@@ -36,6 +37,8 @@ likelihood = "{likelihood}"
 family = "linear"
 """
 NUM_UNITS = 300
+# The checks of what the model predicts.
+ASKED = (Predicted(), Law(), LeftOut())
 
 
 def rate(count: int, of: int) -> str:
@@ -135,10 +138,11 @@ def run_campaigns(outcomes_of, num_campaigns: int) -> None:
                 campaign = cobed.Campaign.create(spec)
                 campaign.add_outcomes(table.assign(amount=outcomes))
                 count = verdicts.setdefault(case, Counter())
-                count.update(answer.name for answer in campaign.trust() if answer.verdict in ("look", "stop"))
+                evidence = gather(campaign, None)
+                count.update(check.name for check in ASKED if check(evidence).verdict in ("look", "stop"))
                 campaign.close()
     for case, count in verdicts.items():
-        print(f"  {case}: " + "; ".join(f"{check.name} {rate(count[check.name], num_campaigns)}" for check in checks()))
+        print(f"  {case}: " + "; ".join(f"{check.name} {rate(count[check.name], num_campaigns)}" for check in ASKED))
 
 
 def main() -> None:

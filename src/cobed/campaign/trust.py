@@ -34,6 +34,11 @@ AT_RANDOM = "Random"  # the designer that leaves actions to chance
 
 def trust(campaign: "Campaign", table: Table | None) -> list[Check]:
     """What every check says of a campaign whose policy is for the targets in this table."""
+    return run_checks(gather(campaign, table))
+
+
+def gather(campaign: "Campaign", table: Table | None) -> Evidence:
+    """All that checks look at."""
     spec, encoding = campaign.spec, campaign.encoding()
     if encoding is None:
         raise CampaignError("The campaign has seen no table yet. Design a round, or give it historical outcomes.")
@@ -56,7 +61,7 @@ def trust(campaign: "Campaign", table: Table | None) -> list[Check]:
     evidence = evidence_of(spec, units, None if cells is None else targets_of(spec, encoding, cells), known)
     if evidence.predictions is not None:
         evidence.predictions.learn = learn
-    return run_checks(evidence)
+    return evidence
 
 
 def units_of(spec: CampaignSpec, encoding: Encoding, planned: Sequence[Planned], rounds: Sequence[Round]) -> Units:
