@@ -17,6 +17,7 @@ from cobed.campaign.records import Planned, Round
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.tables import Complaints, Table
 from cobed.checks import MAX_ROWS, Actions, Check, Column, Evidence, Predictions, Targets, Units, run_checks
+from cobed.checks.predictions import Learn
 from cobed.data import Data
 from cobed.decide import decide
 from cobed.errors import CampaignError
@@ -58,10 +59,7 @@ def gather(campaign: "Campaign", table: Table | None) -> Evidence:
         model, posterior = learn_from(spec, encoding, campaign.directory, data)
         return model, posterior.equal_draws(POLICY_DRAWS, jr.key(spec.seed))
 
-    evidence = evidence_of(spec, units, None if cells is None else targets_of(spec, encoding, cells), known)
-    if evidence.predictions is not None:
-        evidence.predictions.learn = learn
-    return evidence
+    return evidence_of(spec, units, None if cells is None else targets_of(spec, encoding, cells), known, learn)
 
 
 def units_of(spec: CampaignSpec, encoding: Encoding, planned: Sequence[Planned], rounds: Sequence[Round]) -> Units:
@@ -142,9 +140,13 @@ def targets_of(spec: CampaignSpec, encoding: Encoding, cells: Cells) -> Targets:
 
 
 def evidence_of(
-    spec: CampaignSpec, units: Units, targets: Targets | None, known: tuple[AbstractModel, Posterior] | None
+    spec: CampaignSpec,
+    units: Units,
+    targets: Targets | None,
+    known: tuple[AbstractModel, Posterior] | None,
+    learn: Learn | None = None,
 ) -> Evidence:
-    """All that checks look at; `known` is what was learned, None where no outcome has come back."""
+    """All that checks look at; `known` is what was learned, None where no outcome has come back, and `learn` learns from others."""
     numbers = list((spec.action.numbers or {}).values())
     low, high = np.array([n.low for n in numbers]), np.array([n.high for n in numbers])
     names = spec.action.options or tuple(spec.action.numbers or ())
@@ -156,14 +158,18 @@ def evidence_of(
         outcome=spec.outcome.column,
         reward=spec.reward_words,
         targets=targets,
-        predictions=None if known is None else predictions_of(spec, units, targets, known),
+        predictions=None if known is None else predictions_of(spec, units, targets, known, learn),
         reference=options.index(spec.value.current) if spec.value.current in options else None,
         seed=spec.seed,
     )
 
 
 def predictions_of(
-    spec: CampaignSpec, units: Units, targets: Targets | None, known: tuple[AbstractModel, Posterior]
+    spec: CampaignSpec,
+    units: Units,
+    targets: Targets | None,
+    known: tuple[AbstractModel, Posterior],
+    learn: Learn | None = None,
 ) -> Predictions:
     """What the model says of the rows that came back; where these are many, of some of them drawn at random."""
     model, posterior = known
@@ -182,4 +188,4 @@ def predictions_of(
     params, family = dataclasses.replace(posterior, params=(posterior.params, posterior.family)).equal_draws(
         NUM_DRAWS, jr.key(spec.seed)
     )
-    return Predictions(model, params, data, rows, (where, chosen), spec.seed, family)
+    return Predictions(model, params, data, rows, (where, chosen), spec.seed, family, learn)

@@ -34,7 +34,7 @@ MAX_ROWS = 10_000
 Learn = Callable[[Data], tuple[AbstractModel, Params]]
 
 
-class LeftOut(NamedTuple):
+class RowWeights(NamedTuple):
     """Of each of n rows: the weights of the M draws without it (M, n), which sum to one, and their Pareto shape k (n,)."""
 
     weights: np.ndarray
@@ -84,18 +84,19 @@ class Predictions:
         return np.asarray(_log_densities(self.model, self.params, self.data))
 
     @functools.cached_property
-    def left_out(self) -> LeftOut | None:
+    def left_out(self) -> RowWeights | None:
         """How the draws weigh where each row is left out; None where the model has no likelihood."""
         if self.log_densities is None:
             return None
-        ratios = -self.log_densities.T.astype(np.float64)
+        # A row that a draw makes impossible weighs very much, and stays finite.
+        ratios = -np.maximum(self.log_densities.T.astype(np.float64), -1e6)
         weights, k = np.zeros(ratios.shape), np.full(len(ratios), -np.inf)
         family = np.zeros(self.num_draws, int) if self.family is None else self.family
         for each in np.unique(family):
             draws = np.flatnonzero(family == each)
             own, own_k = smoothed_weights(ratios[:, draws])
             weights[:, draws], k = own * len(draws) / self.num_draws, np.maximum(k, own_k)
-        return LeftOut(weights.T, k)
+        return RowWeights(weights.T, k)
 
     def without_row(self, values: np.ndarray) -> np.ndarray | None:
         """The average of values (M, n), or (M,), had each row not been seen: (n,)."""

@@ -7,7 +7,7 @@ def percent(share: float) -> str:
     """A share of rows: 12%, 0.4%, under 0.1%, none."""
     if share <= 0:
         return "none"
-    if share >= 0.995 or share >= 0.01:
+    if share >= 0.01:
         return f"{share:.0%}"
     return f"{share:.1%}" if share >= 0.001 else "under 0.1%"
 
