@@ -42,6 +42,7 @@ ROOMS = [
     ["experiment", "decide", "valuation"],
     ["metrics"],
     ["trial"],
+    ["checks"],
     ["campaign"],
     # report stands above reproduce, because a reproduction ends in figures: docs/decisions.md.
     ["report"],

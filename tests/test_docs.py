@@ -78,6 +78,7 @@ def test_the_tutorial_of_a_campaign_runs(tmp_path, monkeypatch, capsys):
     assert "nothing changed" in told["observe"][1]
     assert told["observe"][2].startswith("4 outcome(s) added, 0 corrected, 20 known already")
     assert "Gain over actions at random" in told["deploy"][0]
+    assert "what to do" in told["trust"][0]
     page = (tmp_path / "report.html").read_text()
     assert "What to deploy where" in page
     assert 'src="http' not in page

@@ -58,9 +58,9 @@ def test_a_sampler_of_another_package_is_used_by_its_name():
 
 
 def test_a_whole_campaign_runs_with_a_part_of_every_kind_from_another_package(tmp_path):
-    """A law, an objective, a designer, a sampler, a kind of column, a rule and a card, found by their entry points."""
+    """A law, an objective, a designer, a sampler, a kind of column, a rule, a card and a check, found by their entry points."""
     project = tomllib.loads((OUTSIDE / "pyproject.toml").read_text())["project"]
-    groups = {"outcomes", "objectives", "designers", "samplers", "columns", "rules", "cards"}
+    groups = {"outcomes", "objectives", "designers", "samplers", "columns", "rules", "cards", "checks"}
     assert set(project["entry-points"]) == {f"cobed.{group}" for group in groups}
     info = tmp_path / "installed" / "waiting_times-1.dist-info"
     info.mkdir(parents=True)
@@ -77,6 +77,7 @@ def test_a_whole_campaign_runs_with_a_part_of_every_kind_from_another_package(tm
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
+    assert found["check"] == "fine"
     assert found["objective"]["method"] == "CO-BED (d-optimality)"
     assert found["designer"]["method"] == "in turn"
     # The rule: a quarter of eight units at most. In turn, half of them would get a call.

@@ -50,6 +50,7 @@ def main() -> None:
     campaign = Campaign.open("campaign.db", "campaign.toml")
     found["posterior"] = campaign.posterior()[1].method
     found["policy"] = campaign.deploy(units(100))["action"].tolist()
+    found["check"] = {check.name: check.verdict for check in campaign.trust()}["enough units"]
     found["page"] = "Who is still awaited" in write_report(campaign, "report.html").read_text()
     campaign.close()
     print(json.dumps(found))

@@ -38,6 +38,7 @@ from cobed.campaign.writer import RoundWriter
 from cobed.errors import CampaignError, TableError
 
 if TYPE_CHECKING:
+    from cobed.checks import Check
     from cobed.data import Data
     from cobed.inference.base import Posterior
     from cobed.models.base import AbstractModel
@@ -310,6 +311,15 @@ class Campaign:
         return encoding
 
     # Where it stands.
+
+    def trust(self, targets: Any = None) -> "list[Check]":
+        """What may be wrong with the experiment and with what was learned: one check each, with a verdict and what to do.
+
+        `targets` is where the policy is, or will be, deployed.
+        """
+        from cobed.campaign.trust import trust
+
+        return trust(self, None if targets is None else read_table(targets, "targets"))
 
     def status(self) -> Status:
         """Rounds, outcomes and policies so far."""

@@ -9,7 +9,7 @@ import typer
 from typer.rich_utils import rich_format_error
 
 from cobed import __version__
-from cobed.cli import campaign, evaluate, prepare
+from cobed.cli import campaign, evaluate, prepare, trust
 from cobed.cli.options import output
 from cobed.errors import CobedError
 from cobed.kept_programs import keep_programs
@@ -90,6 +90,7 @@ def reproduce(
 app.add_typer(prepare.app)
 app.add_typer(campaign.app)
 app.add_typer(evaluate.app)
+app.add_typer(trust.app)
 
 
 def main() -> None:

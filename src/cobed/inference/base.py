@@ -129,7 +129,8 @@ class Posterior:
     """Joint draws of psi given data. `params` is a pytree whose leaves are stacked N; `log_weights` (N,) up to a constant.
 
     `reason` says why this method was picked, `warnings` what speaks against trusting it. `model` is the one it is of, where
-    `cobed.infer` made it. `belief` is the posterior itself where it is known exactly, of which `params` are draws.
+    `cobed.infer` made it. `belief` is the posterior itself where it is known exactly, of which `params` are draws. `family` (N,)
+    says which of several models each draw is of, where these are mixed in shares that are not their probabilities.
     """
 
     params: Params
@@ -140,6 +141,7 @@ class Posterior:
     reason: str = ""
     model: AbstractModel | None = None
     belief: beliefs.AbstractBelief | None = None
+    family: np.ndarray | None = None
 
     def __post_init__(self):
         lengths = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(self.params)}
@@ -199,7 +201,8 @@ class Posterior:
             raise ProblemError(f"num_draws must be at least 1, got {num_draws}.")
         chosen = jr.categorical(key, self.log_weights, shape=(num_draws,))
         params = jax.tree.map(lambda leaf: leaf[chosen], self.params)
-        return dataclasses.replace(self, params=params, log_weights=jnp.zeros(num_draws))
+        family = None if self.family is None else self.family[np.asarray(chosen)]
+        return dataclasses.replace(self, params=params, log_weights=jnp.zeros(num_draws), family=family)
 
 
 @lean_jit

@@ -60,9 +60,11 @@ class Scales(AbstractInference):
         shares = stacked(left_out)
         weights = np.concatenate([shares[name] * _weights(components) for name, components in families.items()])
         parts = [part for components in families.values() for part in components]
+        numbers = np.repeat(np.arange(len(families)), [len(components) for components in families.values()])
         kept = weights >= SMALLEST
         weights, parts = weights[kept] / weights[kept].sum(), list(itertools.compress(parts, kept))
-        params = _draws(jr.key(seed), weights, parts, self.num_draws)
+        chosen = _chosen(weights, self.num_draws)
+        params = _draws(jr.key(seed), chosen, parts)
         mixture = _mixture(params, weights, parts, np.flatnonzero(belief.designed_for))
         check_densities(self.name, model, data, _witnesses(form.law, phi, outcomes, params))
         diagnostics = {
@@ -75,7 +77,8 @@ class Scales(AbstractInference):
             told = sorted(((share, name) for name, share in shares.items() if share >= TOLD), reverse=True)
             words = ", ".join(f"{share:.0%} {name}" for share, name in told)
             reason += f" The model is {words}: the shares that predict outcomes best which they have not seen."
-        return Posterior(params, jnp.zeros(self.num_draws), self.name, diagnostics, (), reason, belief=mixture)
+        logs, family = jnp.zeros(self.num_draws), np.tile(numbers[kept][chosen], 2)
+        return Posterior(params, logs, self.name, diagnostics, (), reason, belief=mixture, family=family)
 
     def judge(self, diagnostics):
         return ()
@@ -127,12 +130,15 @@ def _elpd(left_out: dict[str, np.ndarray], shares: dict[str, float]) -> float:
     return float(np.logaddexp.reduce(logs, axis=0).sum())
 
 
-def _draws(key: Any, weights: np.ndarray, parts: list[Component], num_draws: int) -> Any:
-    """Draws in mirrored pairs, each component in proportion to its weight: averages have little sampling error."""
-    half = num_draws // 2
-    heights = np.cumsum(weights)
-    chosen = np.searchsorted(heights / heights[-1], (np.arange(half) + 0.5) / half)
-    normals = np.asarray(jr.normal(key, (half, len(parts[0].mean))), np.float64)
+def _chosen(weights: np.ndarray, num_draws: int) -> np.ndarray:
+    """The component of each mirrored pair of draws, each in proportion to its weight, (M/2,)."""
+    heights, half = np.cumsum(weights), num_draws // 2
+    return np.searchsorted(heights / heights[-1], (np.arange(half) + 0.5) / half)
+
+
+def _draws(key: Any, chosen: np.ndarray, parts: list[Component]) -> Any:
+    """Draws in mirrored pairs of these components: averages have little sampling error."""
+    normals = np.asarray(jr.normal(key, (len(chosen), len(parts[0].mean))), np.float64)
     above, below = (np.empty(normals.shape, np.float32) for _ in range(2))
     for component in np.unique(chosen):
         rows, part = chosen == component, parts[component]

@@ -40,7 +40,8 @@ class TwoParts(AbstractInference):
         learned = [self._learn(*each) for each in zip((whether_key, amount_key), parts, (whole, above), strict=True)]
         first, second = (posterior.params for posterior in learned)
         # Draws come in mirrored pairs: in another order those of the second part are independent of the first.
-        pairs = first, second[jr.permutation(order_key, len(second))]
+        order = np.asarray(jr.permutation(order_key, len(second)))
+        pairs = first, second[order]
         diagnostics = {
             f"{name} of {part}": value
             for part, posterior in zip(("whether", "how much"), learned, strict=True)
@@ -48,7 +49,9 @@ class TwoParts(AbstractInference):
         }
         diagnostics["ess"] = min(posterior.diagnostics["ess"] for posterior in learned)
         reason = f"{self.reason} Whether: {learned[0].reason} How much: {learned[1].reason}"
-        return Posterior(pairs, jnp.zeros(len(first)), self.name, diagnostics, (), reason)
+        families = [np.zeros(len(first), int) if part.family is None else part.family for part in learned]
+        family = families[0] * (1 + families[1].max()) + families[1][order]
+        return Posterior(pairs, jnp.zeros(len(first)), self.name, diagnostics, (), reason, family=family)
 
     def _learn(self, key: Any, part: AbstractModel, data: Data) -> Posterior:
         if data.num_rows > 0:
