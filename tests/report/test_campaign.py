@@ -105,7 +105,15 @@ def test_a_card_of_another_package_comes_after_those_of_the_page(tmp_path, monke
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "outside")
     monkeypatch.delitem(sys.modules, "longest_wait", raising=False)
     importlib.import_module("longest_wait")
-    assert [card.name for card in cards()] == ["warnings", "tried", "outcomes", "learned", "deployed", "longest wait"]
+    assert [card.name for card in cards()] == [
+        "warnings",
+        "tried",
+        "outcomes",
+        "learned",
+        "valued",
+        "deployed",
+        "longest wait",
+    ]
     campaign = begin(tmp_path, 'options = ["none", "mail"]')
     page = write_report(campaign, tmp_path / "report.html").read_text()
     assert page.index("What to deploy where") < page.index("Who is still awaited") < page.index("No round yet.")

@@ -276,18 +276,14 @@ def _words_of_model(spec: CampaignSpec, known: Any, contexts: np.ndarray, judged
     """By name and units, what the model says of a policy learned from all outcomes."""
     import jax.random as jr
 
-    from cobed.campaign.crossfit import COBED, RANDOM, SINGLE, word_of_model
-    from cobed.campaign.engine import POLICY_DRAWS, candidate_actions
-    from cobed.decide import judge
+    from cobed.campaign.crossfit import COBED, RANDOM, SINGLE, decide_for, word_of_model
+    from cobed.campaign.engine import POLICY_DRAWS
 
     model, posterior = known
     draws = posterior.equal_draws(POLICY_DRAWS, jr.key(spec.seed))
-    candidates, allowed = candidate_actions(model.action_space), judged.allowed[rows]
-    choices = judge(model, candidates, draws, contexts, allowed=allowed)
-    assert choices.values is not None
-    best = int(np.argmax(np.where(allowed, choices.values, choices.expected[:, None]).sum(axis=0)))
+    listed = decide_for(model, draws, contexts, judged.allowed[rows])
     actions = {name: chosen[rows] for name, chosen in judged.fixed.items()}
-    actions |= {COBED: choices.actions, SINGLE: np.where(allowed[:, [best]], candidates[best], choices.actions)}
+    actions |= {COBED: listed.best, SINGLE: listed.single}
 
     def word(name: str, has: np.ndarray) -> tuple[float, float, float]:
         said = word_of_model(model, draws, contexts[has], None if name == RANDOM else actions[name][has])
