@@ -11,6 +11,7 @@ import jax.random as jr
 import numpy as np
 
 from cobed.campaign.engine import POLICY_DRAWS, candidate_actions
+from cobed.campaign.logged import COBED, RANDOM, SINGLE
 from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.decide import Comparison, judge
@@ -23,7 +24,6 @@ from cobed.types import Array, Float, Params
 NUM_FOLDS = 5
 # What learns from some outcomes: a model and what is known about its psi.
 Learner = Callable[[Data], tuple[AbstractModel, Posterior]]
-COBED, SINGLE, RANDOM = "cobed's policy", "the best single action", "at random"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,17 @@ import pandas as pd
 
 from cobed.campaign.constraints import permitted
 from cobed.campaign.encoding import Encoding
-from cobed.campaign.logged import ByChance, matching, net_rewards, read_by_chance, read_choices
+from cobed.campaign.logged import (
+    COBED,
+    RANDOM,
+    SINGLE,
+    TODAY,
+    ByChance,
+    matching,
+    net_rewards,
+    read_by_chance,
+    read_choices,
+)
 from cobed.campaign.observe import engine_rows
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.store import Store
@@ -21,8 +31,6 @@ from cobed.valuation import EMPHASES, METHODS, Logged, Worth, assign_folds, diff
 
 if TYPE_CHECKING:
     from cobed.campaign.crossfit import Judged, OutOfFold
-
-TODAY = "what is done today"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,9 +149,9 @@ def evaluate_policies(
     rows = np.flatnonzero(usable)
     ledger = _Ledger(spec, logged.part(rows), rewards[logged.places[rows]], got[logged.places[rows]], method, weights)
     model_says = _words_of_model(spec, learn(data), np.asarray(data.contexts)[logged.places[rows]], judged, rows)
-    reference = TODAY if TODAY in fixed else "the best single action"
+    reference = TODAY if TODAY in fixed else SINGLE
     policies = []
-    for name in [*found.actions, "at random"]:
+    for name in [*found.actions, RANDOM]:
         has = decides.get(name, np.ones(len(usable), bool))[rows]
         worths = [ledger.worth(each, found, rows, has) for each in (name, reference)]
         gain = None if name == reference else difference(*worths)
@@ -276,7 +284,7 @@ def _words_of_model(spec: CampaignSpec, known: Any, contexts: np.ndarray, judged
     """By name and units, what the model says of a policy learned from all outcomes."""
     import jax.random as jr
 
-    from cobed.campaign.crossfit import COBED, RANDOM, SINGLE, decide_for, word_of_model
+    from cobed.campaign.crossfit import decide_for, word_of_model
     from cobed.campaign.engine import POLICY_DRAWS
 
     model, posterior = known

@@ -12,6 +12,8 @@ from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.summary import propensity_of
 from cobed.campaign.tables import Complaints, Table
 
+# The policies that are always judged.
+COBED, SINGLE, TODAY, RANDOM = "cobed's policy", "the best single action", "what is done today", "at random"
 # Of numbers, a unit counts as having got what a policy says where each is within this share of its range.
 NEAR = 0.1
 
