@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from cobed.campaign import records
 from cobed.campaign.campaign import Campaign
+from cobed.campaign.records import Assignment, Round
 from cobed.cli import main
 from cobed.errors import CampaignError, TableError
 
@@ -129,3 +131,32 @@ def test_what_cannot_be_asked_is_told(campaign, tmp_path):
     with pytest.raises(CampaignError, match=r"random_share = 0\.1 under \[design\]"):
         plain.evaluate()
     plain.close()
+
+
+def test_numbers_are_judged_by_units_near_what_a_policy_says(tmp_path):
+    """The value of a price is E[10 - (price - 6)^2 / 4]; drawn uniformly between 0 and 10."""
+    numbers = "numbers = { price = { low = 0.0, high = 10.0 } }"
+    spec = SPEC.replace('column = "offer"\noptions = ["none", "mail"]', numbers).split("[design]")[0]
+    (tmp_path / "campaign.toml").write_text(spec + '[design]\nbudget = "smoke"\nrandom_share = 0.5\n')
+    made = Campaign.create(tmp_path / "campaign.toml")
+    rng = np.random.default_rng(0)
+    prices, age = rng.uniform(0, 10, (2, 120))
+    amounts = 10 - (prices - 6) ** 2 / 4 + rng.normal(size=120)
+    names = [f"{i:03d}" for i in range(120)]
+    made.add_outcomes(pd.DataFrame({"customer": ["x", "y"], "age": [0.0, 10.0], "price": 5.0, "amount": 10.0}))
+    rows = [
+        Assignment(*row, chance={"share": 0.5, "density": 0.1})
+        for row in zip(names, [{"age": float(a)} for a in age], [{"price": float(p)} for p in prices], strict=True)
+    ]
+    with made.store.transaction() as connection:
+        records.write_round(connection, Round(1, "now", "hash", 0, 1, {}), rows)
+    made.add_outcomes(pd.DataFrame({"customer": names, "amount": amounts}))
+    found = made.evaluate(pd.DataFrame({"customer": names, "price": 6.0}))
+    table = found.to_frame().set_index("policy")
+    assert found.num_units == 120
+    # Prices within one of 6; the model of a line with a square fits what lies within.
+    assert table.loc["policy 1", "low"] < 10 < table.loc["policy 1", "high"]
+    assert table.loc["at random", "value"] == pytest.approx(amounts.mean(), abs=0.2)
+    assert table.loc["cobed's policy", "gain" if found.reference == "what is done today" else "value"] > 8
+    assert any("within a tenth of its range" in note for note in found.notes)
+    made.close()

@@ -110,6 +110,7 @@ def test_a_card_of_another_package_comes_after_those_of_the_page(tmp_path, monke
         "tried",
         "outcomes",
         "learned",
+        "valued",
         "deployed",
         "checks",
         "longest wait",

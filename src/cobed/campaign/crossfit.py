@@ -1,6 +1,7 @@
 """What the model of a campaign says of units whose outcomes it has not seen: refitted without each fold in turn."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import jax.random as jr
 import numpy as np
 
 from cobed.campaign.engine import POLICY_DRAWS, candidate_actions
+from cobed.campaign.logged import COBED, RANDOM, SINGLE
 from cobed.compilation import lean_jit
 from cobed.data import Data
 from cobed.decide import Comparison, judge
@@ -22,7 +24,6 @@ from cobed.types import Array, Float, Params
 NUM_FOLDS = 5
 # What learns from some outcomes: a model and what is known about its psi.
 Learner = Callable[[Data], tuple[AbstractModel, Posterior]]
-COBED, SINGLE, RANDOM = "cobed's policy", "the best single action", "at random"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,20 +59,35 @@ def cross_fit(learn: Learner, data: Data, units: Sequence[str], judged: Judged) 
     for rows, training in _splits(units, judged):
         model, posterior = learn(data.rows(training))
         draws = posterior.equal_draws(POLICY_DRAWS, jr.key(judged.seed))
-        candidates, places = candidate_actions(model.action_space), judged.places[rows]
-        choices = judge(model, candidates, draws, contexts[places], allowed=judged.allowed[rows])
-        values, allowed = choices.values, judged.allowed[rows]
-        assert values is not None
-        actions[COBED][rows] = choices.actions
-        # Learned without the fold too: the contexts of its units say for whom, and their outcomes nothing.
-        best = int(np.argmax(np.where(allowed, values, choices.expected[:, None]).sum(axis=0)))
-        actions[SINGLE][rows] = np.where(allowed[:, [best]], candidates[best], choices.actions)
-        predicted[RANDOM][rows] = (values * allowed).sum(axis=1) / allowed.sum(axis=1)
-        fitted[rows] = mean_of(model, draws, contexts[places], got[places])
+        # One shape for all folds, one compilation: the smaller ones are filled up and cut again.
+        filled = np.resize(rows, np.bincount(judged.folds).max())
+        listed = decide_for(model, draws, contexts[judged.places], judged.allowed)
+        actions[COBED][rows], actions[SINGLE][rows] = listed.best[rows], listed.single[rows]
+        predicted[RANDOM][rows] = listed.at_random[rows]
+        expected = functools.partial(mean_of, model, draws, contexts[judged.places[filled]])
+        fitted[rows] = expected(got[judged.places[filled]])[: len(rows)]
         for name, chosen in actions.items():
-            known = np.nan_to_num(chosen[rows])
-            predicted[name][rows] = mean_of(model, draws, contexts[places], known)
+            predicted[name][rows] = expected(np.nan_to_num(chosen[filled]))[: len(rows)]
     return OutOfFold(fitted, actions, predicted)
+
+
+class Listed(NamedTuple):
+    """The best action for each unit, the best single one where it may get that, both (N, A), and E[r] of random ones (N,)."""
+
+    best: np.ndarray
+    single: np.ndarray
+    at_random: np.ndarray
+
+
+def decide_for(model: AbstractModel, draws: Params, contexts: np.ndarray, allowed: np.ndarray) -> Listed:
+    """What the draws say of units with these contexts (N, C), who may get the `allowed` (N, J) candidates."""
+    candidates = candidate_actions(model.action_space)
+    choices = judge(model, candidates, draws, contexts, allowed=allowed)
+    values = choices.values
+    assert values is not None
+    best = int(np.argmax(np.where(allowed, values, choices.expected[:, None]).sum(axis=0)))
+    single = np.where(allowed[:, [best]], candidates[best], choices.actions)
+    return Listed(choices.actions, single, (values * allowed).sum(axis=1) / allowed.sum(axis=1))
 
 
 def _splits(units: Sequence[str], judged: Judged) -> Iterator[tuple[np.ndarray, np.ndarray]]:

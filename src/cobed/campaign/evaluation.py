@@ -11,7 +11,17 @@ import pandas as pd
 
 from cobed.campaign.constraints import permitted
 from cobed.campaign.encoding import Encoding
-from cobed.campaign.logged import ByChance, matching, net_rewards, read_by_chance, read_choices
+from cobed.campaign.logged import (
+    COBED,
+    RANDOM,
+    SINGLE,
+    TODAY,
+    ByChance,
+    matching,
+    net_rewards,
+    read_by_chance,
+    read_choices,
+)
 from cobed.campaign.observe import engine_rows
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.store import Store
@@ -21,8 +31,6 @@ from cobed.valuation import EMPHASES, METHODS, Logged, Worth, assign_folds, diff
 
 if TYPE_CHECKING:
     from cobed.campaign.crossfit import Judged, OutOfFold
-
-TODAY = "what is done today"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,9 +149,9 @@ def evaluate_policies(
     rows = np.flatnonzero(usable)
     ledger = _Ledger(spec, logged.part(rows), rewards[logged.places[rows]], got[logged.places[rows]], method, weights)
     model_says = _words_of_model(spec, learn(data), np.asarray(data.contexts)[logged.places[rows]], judged, rows)
-    reference = TODAY if TODAY in fixed else "the best single action"
+    reference = TODAY if TODAY in fixed else SINGLE
     policies = []
-    for name in [*found.actions, "at random"]:
+    for name in [*found.actions, RANDOM]:
         has = decides.get(name, np.ones(len(usable), bool))[rows]
         worths = [ledger.worth(each, found, rows, has) for each in (name, reference)]
         gain = None if name == reference else difference(*worths)
@@ -276,18 +284,14 @@ def _words_of_model(spec: CampaignSpec, known: Any, contexts: np.ndarray, judged
     """By name and units, what the model says of a policy learned from all outcomes."""
     import jax.random as jr
 
-    from cobed.campaign.crossfit import COBED, RANDOM, SINGLE, word_of_model
-    from cobed.campaign.engine import POLICY_DRAWS, candidate_actions
-    from cobed.decide import judge
+    from cobed.campaign.crossfit import decide_for, word_of_model
+    from cobed.campaign.engine import POLICY_DRAWS
 
     model, posterior = known
     draws = posterior.equal_draws(POLICY_DRAWS, jr.key(spec.seed))
-    candidates, allowed = candidate_actions(model.action_space), judged.allowed[rows]
-    choices = judge(model, candidates, draws, contexts, allowed=allowed)
-    assert choices.values is not None
-    best = int(np.argmax(np.where(allowed, choices.values, choices.expected[:, None]).sum(axis=0)))
+    listed = decide_for(model, draws, contexts, judged.allowed[rows])
     actions = {name: chosen[rows] for name, chosen in judged.fixed.items()}
-    actions |= {COBED: choices.actions, SINGLE: np.where(allowed[:, [best]], candidates[best], choices.actions)}
+    actions |= {COBED: listed.best, SINGLE: listed.single}
 
     def word(name: str, has: np.ndarray) -> tuple[float, float, float]:
         said = word_of_model(model, draws, contexts[has], None if name == RANDOM else actions[name][has])

@@ -12,6 +12,8 @@ from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.summary import propensity_of
 from cobed.campaign.tables import Complaints, Table
 
+# The policies that are always judged.
+COBED, SINGLE, TODAY, RANDOM = "cobed's policy", "the best single action", "what is done today", "at random"
 # Of numbers, a unit counts as having got what a policy says where each is within this share of its range.
 NEAR = 0.1
 
@@ -56,14 +58,17 @@ def read_by_chance(connection: Any, spec: CampaignSpec, round: int | None) -> By
         places,
         np.array([probabilities[place] for place in places], float),
         np.array([entry.round for entry in random], int),
-        _chances(spec, random),
+        chances_of(spec, random),
         num_others,
     )
 
 
-def _chances(spec: CampaignSpec, random: list[Planned]) -> np.ndarray:
-    """The probability of every option for each unit. Where history tells only that of what each got, the options' shares stand
-    for the others: which of them are possible is what is asked of these."""
+def chances_of(spec: CampaignSpec, random: list[Planned]) -> np.ndarray:
+    """The probability of every option for each unit whose action was random, (N, K).
+
+    Where history tells only that of what each got, the options' shares stand for the others: which of them are possible is what is
+    asked of these.
+    """
     options = spec.action.options or ()
     told = [entry.row.chance or {} for entry in random]
     got = [entry.row.action for entry in random if entry.row.chance is not None and "probability" in entry.row.chance]

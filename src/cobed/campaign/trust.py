@@ -12,9 +12,11 @@ from cobed.campaign.columns import Column as Kind
 from cobed.campaign.constraints import limits_of, permitted
 from cobed.campaign.encoding import Cells, Encoding, encode, read_cells
 from cobed.campaign.engine import POLICY_DRAWS, learn_from, policy_optimum
+from cobed.campaign.logged import chances_of
 from cobed.campaign.observe import engine_rows
 from cobed.campaign.records import Planned, Round
 from cobed.campaign.spec import CampaignSpec
+from cobed.campaign.summary import propensity_of
 from cobed.campaign.tables import Complaints, Table
 from cobed.checks import MAX_ROWS, Actions, Check, Column, Evidence, Predictions, Targets, Units, run_checks
 from cobed.checks.predictions import Learn
@@ -72,7 +74,7 @@ def units_of(spec: CampaignSpec, encoding: Encoding, planned: Sequence[Planned],
         [r.action if o is None else o.action for r, o in zip(rows, outcomes, strict=True)]
     )
     numbers = np.array([entry.round for entry in planned], int)
-    at_random, propensities = assigned_by_chance(spec, cells, planned, rounds, wanted)
+    at_random, guessed, propensities = assigned_by_chance(spec, cells, planned, rounds, wanted)
     return Units(
         ids=np.array([row.unit for row in rows], dtype=object),
         rounds=numbers,
@@ -81,33 +83,36 @@ def units_of(spec: CampaignSpec, encoding: Encoding, planned: Sequence[Planned],
         got=got,
         outcomes=np.array([np.nan if o is None or o.value is None else o.value for o in outcomes], float),
         at_random=at_random,
-        are_guessed=at_random & (numbers == 0),
+        are_guessed=guessed,
         propensities=propensities,
     )
 
 
 def assigned_by_chance(
     spec: CampaignSpec, cells: Cells, planned: Sequence[Planned], rounds: Sequence[Round], wanted: np.ndarray
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Whose action chance alone decided (N,), and with which probabilities it gave them each option (N, K), None for numbers.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Whose action chance alone decided (N,), for whom of these nobody said the probabilities, and with which ones each option was
+    given (N, K), None for numbers.
 
-    Units of a round by the designer Random, unless they were pinned or refused something, or a rule over the whole round had a say;
-    and history of more than one action, in the shares that it has.
+    Units whose probability is stored or told; those of a round by the designer Random, unless they were pinned or refused
+    something, or a rule over the whole round had a say; and history of more than one action, in the shares that it has.
     """
     numbers = np.array([entry.round for entry in planned], int)
+    is_told = np.array([bool(propensity_of(spec, entry)) for entry in planned], bool)
     free = np.array([entry.row.state != "pinned" and not entry.row.rejected for entry in planned], bool)
     drawn = [r.id for r in rounds if r.summary.get("method") == AT_RANDOM and not limits_of(spec, r.num_units)]
-    by_designer, history = np.isin(numbers, drawn) & free, numbers == 0
-    history &= len(np.unique(wanted[history], axis=0)) > 1
-    at_random = by_designer | history
+    by_designer, guessed = np.isin(numbers, drawn) & free & ~is_told, (numbers == 0) & ~is_told
+    guessed &= len(np.unique(wanted[guessed], axis=0)) > 1
+    at_random = is_told | by_designer | guessed
     if spec.action.options is None:
-        return at_random, None
+        return at_random, guessed, None
     allowed = permitted(spec, cells)
     chances = np.ones(wanted.shape) if allowed is None else allowed.astype(float)
     chances /= np.maximum(chances.sum(axis=1, keepdims=True), 1)
-    if history.any():
-        chances[history] = wanted[history].mean(axis=0)
-    return at_random, np.where(at_random[:, None], chances, 0.0)
+    chances[is_told] = chances_of(spec, [entry for entry, told in zip(planned, is_told, strict=True) if told])
+    if guessed.any():
+        chances[guessed] = wanted[guessed].mean(axis=0)
+    return at_random, guessed, np.where(at_random[:, None], chances, 0.0)
 
 
 def columns_of(spec: CampaignSpec, encoding: Encoding, cells: Cells, contexts: np.ndarray) -> tuple[Column, ...]:
