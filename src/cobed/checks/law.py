@@ -34,25 +34,27 @@ class Law(AbstractCheck):
                 "More outcomes tell it.",
             )
         middle = predictions.expected.mean(axis=0)
-        everything = np.concatenate([predictions.outcomes[None], predictions.replicated])
+        outcomes, drawn = predictions.outcomes, predictions.replicated
+        # Around each draw's own prediction: around the average, outcomes that were learned from would scatter less than new ones.
+        spread = [np.sqrt(np.mean((part - predictions.expected) ** 2, axis=1)) for part in (outcomes, drawn)]
         facts = {
-            "share of zeros": np.mean(everything == 0, axis=1),
-            "spread around the prediction": np.sqrt(np.mean((everything - middle) ** 2, axis=1)),
-            "largest": everything.max(axis=1),
+            "share of zeros": np.stack([np.full(len(drawn), np.mean(outcomes == 0)), np.mean(drawn == 0, axis=1)]),
+            "spread around the prediction": np.stack(spread),
+            "largest": np.stack([np.full(len(drawn), outcomes.max()), drawn.max(axis=1)]),
         }
         told = {"share of zeros": percent}
         table = pd.DataFrame(
             {
                 "of all outcomes": name,
-                "observed": told.get(name, amount)(values[0]),
-                "predicted": told.get(name, amount)(np.median(values[1:])),
-                "90% interval": " to ".join(map(told.get(name, amount), np.quantile(values[1:], TAILS))),
+                "observed": told.get(name, amount)(values[0].mean()),
+                "predicted": told.get(name, amount)(np.median(values[1])),
+                "90% interval": " to ".join(map(told.get(name, amount), np.quantile(values[1], TAILS))),
             }
             for name, values in facts.items()
         )
         chances = {name: _two_sided(values) for name, values in facts.items()}
         zeros = facts["share of zeros"]
-        if abs(zeros[0] - np.median(zeros[1:])) < LEAST:
+        if abs(zeros[0, 0] - np.median(zeros[1])) < LEAST:
             chances["share of zeros"] = 1.0
         # Of those that are equally rare, the farthest.
         worst = min(chances, key=lambda name: (chances[name], -_deviations(facts[name])))
@@ -76,13 +78,15 @@ class Law(AbstractCheck):
 
 
 def _two_sided(values: np.ndarray) -> float:
-    """How often chance alone is as far out as the first of the values, on its side, twice."""
-    return min(1.0, 2 * min(float(np.mean(values >= values[0])), float(np.mean(values <= values[0]))))
+    """How often outcomes drawn anew (second row, by draw) are as far out as those seen (first row), on their side, twice."""
+    # One more, so that a thousand draws never say never.
+    shares = [(1 + np.sum(side)) / (1 + values.shape[1]) for side in (values[1] >= values[0], values[1] <= values[0])]
+    return min(1.0, 2 * float(min(shares)))
 
 
 def _deviations(values: np.ndarray) -> float:
-    """How far the first of the values is from the others."""
-    return float(abs(values[0] - values[1:].mean()) / max(values[1:].std(), 1e-12))
+    """How far what was seen is from what was drawn anew."""
+    return float(abs(values[0].mean() - values[1].mean()) / max(values[1].std(), 1e-12))
 
 
 def _advice(name: str, outcomes: np.ndarray, misfit: str | None) -> str:
