@@ -3,7 +3,7 @@
 import datetime
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cobed.campaign.spec import CampaignSpec
@@ -119,12 +119,12 @@ class Amounts:
         counted = self.spec.outcome.column.lower() in OUTCOMES
         return f"{said} {'more' if is_more else 'fewer' if counted else 'less'} {self.unit} {self.per}"
 
-    def gain(self, part: Mapping[str, float], than: str) -> str:
+    def gain(self, part: Mapping[str, float], than: str = "") -> str:
         """3,295 EUR more per 1,000 customers than today, between 1,156 and 5,302."""
         told = dict(part)
         if part["mean"] < 0:
             told |= {"low": -part["high"], "high": -part["low"]}
-        return f"{self.more(part)} than {than}, {self.interval(told)}"
+        return f"{self.more(part)}{f' than {than}' if than else ''}, {self.interval(told)}"
 
     def signed(self, value: float) -> str:
         """+2,977, or -120."""
@@ -134,16 +134,65 @@ class Amounts:
         return digits_for(self.factor * part["low"], self.factor * part["high"])
 
 
-def reference_words(summary: Mapping[str, object]) -> tuple[str, str]:
+def reference_words(summary: Mapping[str, Any]) -> tuple[str, str]:
     """What a policy is told against, by the key of its summary and in words: what is done today, or the best single action."""
     if "over_current" in summary:
         return "over_current", "today"
-    return "over_single", f"{summary['single']!r} for all, the best single action{forbidden(summary)}"
+    return "over_single", f"{action_words(summary['single'])} for all, the best single action{forbidden(summary)}"
 
 
-def forbidden(summary: Mapping[str, object]) -> str:
+def action_words(action: Any) -> str:
+    """An action as people write it: 'mail' in quotes, or price 5, size 2."""
+    if hasattr(action, "items"):
+        return ", ".join(f"{name} {number(value)}" for name, value in action.items())
+    return f"{action!r}"
+
+
+def forbidden(summary: Mapping[str, Any]) -> str:
     """What to say of the best single action where there is a budget that does not allow it; nothing where it does."""
     budget = summary.get("budget")
     if not isinstance(budget, Mapping) or budget.get("single_allowed"):
         return ""
     return ", which the budget does not allow" if "single_allowed" in budget else ", which the budget may not allow"
+
+
+def promise_sentences(spec: "CampaignSpec", summary: Mapping[str, Any]) -> list[str]:
+    """What the outcomes of a designed round should bring; nothing where that is not known."""
+    value, error, unit = summary.get("score") or (0.0, 0.0, "")
+    if value <= 0:
+        return []
+    field = summary.get("field", 0)
+    after = (
+        f"After this experiment, and the outcomes of {field:,} others in the field,"
+        if field
+        else "After this experiment"
+    )
+    if unit != "nats":
+        amounts = Amounts(spec)
+        part = {"mean": value, "low": value - 2 * error, "high": value + 2 * error}
+        said = f"{after} we expect {amounts.more(part)} than by what is known now"
+        return [f"{said}, {amounts.interval(part)}." if error else f"{said}."]
+    # A question between two equally likely answers holds log 2 nats.
+    return [
+        f"{after} we should know as much more about what is best for whom as {number(value / math.log(2))} answers to questions "
+        f"between yes and no tell ({value:.3g}{f' ± {error:.2g}' if error else ''} nats of information, at least)."
+    ]
+
+
+def policy_sentences(spec: "CampaignSpec", summary: Mapping[str, Any]) -> list[str]:
+    """What a policy is expected to bring, beside simpler ones."""
+    amounts, rows = Amounts(spec), summary["rows"]
+    key, than = reference_words(summary)
+    lines = [f"We expect {amounts.gain(summary[key], than)} (with probability 90%)."]
+    others = {
+        "over_single": f"{action_words(summary['single'])} for all, the best single action{forbidden(summary)}",
+        "over_random": "actions at random",
+    }
+    lines += [f"Gain over {words}: {amounts.gain(summary[name])}." for name, words in others.items() if name != key]
+    value = summary["value"]
+    whole = f"; for all {rows:,} together {number(value['mean'] * rows, 0)}" if amounts.factor > 1 else ""
+    return [
+        *lines,
+        f"In all we expect {amounts.expected(value)} {amounts.what}, {amounts.interval(value)}{whole}.",
+        f"The action is the best one for its unit with probability {summary['p_best']:.0%}, on average.",
+    ]

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from cobed.campaign.gaps import gap_sentences
 from cobed.campaign.money import money_sentences
-from cobed.campaign.words import forbidden, unit_words
+from cobed.campaign.words import action_words, forbidden, unit_words
 from cobed.report.cards.base import Card, Facts, needs_policy
 from cobed.report.figures import COLOURS
 
@@ -45,8 +45,8 @@ class Gains(Card):
         )
         if said := forbidden(policy):
             page.text(
-                f"{policy['single']!r} for all is the best single action by itself{said}: the policy has to stay within the "
-                "budget, and is not beaten by what is above it."
+                f"{action_words(policy['single'])} for all is the best single action by itself{said}, so it is no alternative: "
+                "the policy has to stay within the budget."
             )
         page.items([*money_sentences(facts.spec, policy), *gap_sentences(policy, policy["rows"])])
         page.text(
@@ -60,14 +60,10 @@ def comparisons(policy: dict[str, Any]) -> dict[str, str]:
     """What the policy is compared with: in words, by the key of its summary."""
     names = {
         "over_current": "today",
-        "over_single": f"{_label(policy['single'])} for all",
+        "over_single": f"{action_words(policy['single'])} for all",
         "over_random": "actions at random",
     }
     return {key: name for key, name in names.items() if key in policy}
-
-
-def _label(action: Any) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in action.items()) if hasattr(action, "items") else str(action)
 
 
 def gains_figure(facts: Facts, policy: dict[str, Any]) -> go.Figure:
