@@ -23,6 +23,7 @@ ROOMS = [
         "lazy",
         "keys",
         "registry",
+        "notebook",
     ],
     ["spaces"],
     ["outcomes", "beliefs"],
