@@ -12,6 +12,7 @@ import jinja2
 import plotly.graph_objects as go
 
 from cobed.report.blocks import Block, Figure, Listing, Table, Terms, Text
+from cobed.report.drawing import check_kinds
 from cobed.report.printing import print_page
 from cobed.storage import write_output, write_text
 
@@ -95,6 +96,7 @@ class Page:
 
     def figure(self, figure: go.Figure, alt: str | None = None) -> None:
         """A plotly figure of lines, points, bars or maps of colours; `alt` says the same in words."""
+        check_kinds(figure)
         self.add(Figure(figure, alt))
 
     def add(self, block: Block) -> None:

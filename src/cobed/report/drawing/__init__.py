@@ -27,12 +27,7 @@ def draw(figure: Any, alt: str | None = None) -> str:
 
     Plotly's types say too little of its figures, so they are taken as anything.
     """
-    for trace in figure.data:
-        if trace.type not in KINDS:
-            raise ModelError(
-                f"A page draws the plotly traces {', '.join(KINDS)}, and this figure has {trace.type!r}. Draw it by these, or put "
-                "the numbers into a table."
-            )
+    check_kinds(figure)
     panels, scale = panels_of(figure), _scale(figure)
     title, said = title_of(figure), html.escape(alt or describe(figure), quote=True)
     if len(panels) == 1:
@@ -44,6 +39,16 @@ def draw(figure: Any, alt: str | None = None) -> str:
     caption = f"<figcaption>{html.escape(title)}</figcaption>" if title else ""
     many = " many" if len(panels) > 1 else ""
     return f'<figure>{caption}{_legend(figure)}{_scale_words(figure)}<div class="panels{many}">{"".join(drawn)}</div></figure>'
+
+
+def check_kinds(figure: Any) -> None:
+    """`ModelError` where a figure has what cannot be drawn."""
+    for trace in figure.data:
+        if trace.type not in KINDS:
+            raise ModelError(
+                f"A page draws the plotly traces {', '.join(KINDS)}, and this figure has {trace.type!r}. Draw it by these, or put "
+                "the numbers into a table."
+            )
 
 
 def title_of(figure: Any) -> str:
