@@ -107,6 +107,11 @@ class Amounts:
         digits = self._digits(part)
         return f"between {self.of(part['low'], digits)} and {self.of(part['high'], digits)}"
 
+    def span(self, part: Mapping[str, float]) -> str:
+        """The same for a cell of a table: 7,309 to 10,738."""
+        digits = self._digits(part)
+        return f"{self.of(part['low'], digits)} to {self.of(part['high'], digits)}"
+
     def expected(self, part: Mapping[str, float]) -> str:
         """The expected reward, with the digits of its interval."""
         return self.of(part["mean"], self._digits(part))

@@ -47,7 +47,8 @@ class ByGroup:
 class Effects:
     """Draws of expected rewards of the actions (J, A): `average` (J, N) over all units, and by the groups of each column.
 
-    `perfect` is what the best action of each unit would earn on average, were psi known.
+    `perfect` is what the best action of each unit would earn on average, were psi known; `personal`, what it earns by what is
+    known.
     """
 
     average: Float[np.ndarray, "J N"]

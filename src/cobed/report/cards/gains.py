@@ -37,9 +37,7 @@ class Gains(Card):
                 {
                     amounts.what: [name for name, _ in rows],
                     "expected": [amounts.expected(part) for _, part in rows],
-                    "90% interval": [
-                        amounts.interval(part).removeprefix("between ").replace(" and ", " to ") for _, part in rows
-                    ],
+                    "90% interval": [amounts.span(part) for _, part in rows],
                 }
             )
         )

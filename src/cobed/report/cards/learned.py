@@ -6,7 +6,6 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from cobed.campaign.words import Amounts
 from cobed.report.cards.base import Card, Facts, needs_outcomes
 from cobed.report.figures import COLOURS
 
@@ -127,6 +126,3 @@ def best_numbers(facts: Facts) -> list[str]:
         if len(parts) > 1:
             said.append(f"The best numbers by {column.column}: {'; '.join(parts)}.")
     return said
-
-
-__all__ = ["Amounts", "Learned", "changes", "effects_figure", "groups_figure"]
