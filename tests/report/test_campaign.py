@@ -62,10 +62,15 @@ def test_the_page_tells_what_was_tried_learned_and_deployed(tmp_path, action, ef
     before = write_report(campaign, tmp_path / "before.html").read_text()
     assert "Nothing has been deployed yet" in before
     assert effect in before
-    assert "Expected amount of each action for the average unit" in before
+    assert "What each action earns, for the average unit of the experiment" in before
     campaign.deploy(HISTORY[["customer", "recency", "new"]])
     page = write_report(campaign, tmp_path / "report.html").read_text()
-    for text in ("gain over random", "is the best one with probability", "12 outcome(s) of", "Nothing to warn of"):
+    for text in (
+        "gain over actions at random",
+        "the best one for its unit with probability",
+        "12 outcome(s) of",
+        "Nothing to warn of",
+    ):
         assert text in page
     assert 'src="http' not in page
     with campaign.store.transaction() as connection:
@@ -80,7 +85,7 @@ def test_outcomes_are_averaged_by_action(tmp_path):
     campaign.add_outcomes(HISTORY)
     table = outcomes_by_action(campaign.spec, campaign.export())
     assert table["action"].tolist() == ["none", "mail"]
-    assert table["units"].tolist() == [8, 4]
+    assert table["units"].tolist() == ["8", "4"]
     # 40 and 50 four times each: deviation sqrt(200 / 7), by the root of 8.
     assert table["average amount"].tolist() == ["45", "60"]
     assert table["standard error"].tolist() == ["1.9", "0"]
@@ -106,16 +111,22 @@ def test_a_card_of_another_package_comes_after_those_of_the_page(tmp_path, monke
     monkeypatch.delitem(sys.modules, "longest_wait", raising=False)
     importlib.import_module("longest_wait")
     assert [card.name for card in cards()] == [
-        "warnings",
+        "headline",
+        "deployed",
+        "gains",
+        "valued",
+        "sure",
         "tried",
         "outcomes",
         "learned",
-        "valued",
-        "deployed",
         "checks",
+        "warnings",
         "longest wait",
+        "technical",
+        "glossary",
     ]
     campaign = begin(tmp_path, 'options = ["none", "mail"]')
     page = write_report(campaign, tmp_path / "report.html").read_text()
-    assert page.index("What to deploy where") < page.index("Who is still awaited") < page.index("No round yet.")
+    assert page.index("What to do, and for whom") < page.index("Who is still awaited") < page.index("No round yet.")
+    assert page.index("No round yet.") < page.index("Appendix")
     campaign.close()

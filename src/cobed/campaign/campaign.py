@@ -31,7 +31,7 @@ from cobed.campaign.selection import Selection, read_field, select_units
 from cobed.campaign.spec import CampaignSpec, read_spec, spec_hash
 from cobed.campaign.store import Store
 from cobed.campaign.stored_spec import check_changes, parse_stored
-from cobed.campaign.summary import Status, export_table
+from cobed.campaign.summary import Status, campaign_card, export_table
 from cobed.campaign.tables import Table, read_table
 from cobed.campaign.targets import read_targets, split_targets
 from cobed.campaign.writer import RoundWriter
@@ -187,9 +187,7 @@ class Campaign:
     def reject(self, units: Iterable[str]) -> None:
         """Refuse what single units of the last round were given; the next `recommend` on it gives them something else."""
         if self.spec.action.options is None:
-            raise CampaignError(
-                "A number cannot be rejected, because the next best one is beside it. Pin another value."
-            )
+            raise CampaignError("A number cannot be rejected: the next best one is beside it. Pin another value.")
         mark_units(self.store, self.spec, {}, _names(units))
 
     def refit(self, units: Any, targets: Any = None) -> None:
@@ -326,6 +324,9 @@ class Campaign:
         with self.store.reading() as connection:
             return Status.of(self.spec.name, kept.read_rounds(connection), kept.count_policies(connection))
 
+    def _repr_html_(self) -> str:
+        return campaign_card(self.spec, self.status(), self.store.label, self.policies())
+
     def uploads(self) -> pd.DataFrame:
         """Every table of outcomes and every withdrawal: its number, what it was, how many rows it changed."""
         names = ["upload", "name", "created", "round", "rows", "withdrawn"]
@@ -334,9 +335,8 @@ class Campaign:
 
     def export(self) -> pd.DataFrame:
         """Everything as one table: a row for each unit of each round, with its context, what was planned and what came back."""
-        return self.store.read(
-            lambda connection: export_table(self.spec, kept.read_planned(connection), self.store.label)
-        )
+        with self.store.reading() as connection:
+            return export_table(self.spec, kept.read_planned(connection), self.store.label)
 
     def policies(self) -> list[dict[str, Any]]:
         """What was deployed so far: counts, expected rewards and gains."""

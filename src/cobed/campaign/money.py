@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from cobed.campaign.columns.base import Name
 from cobed.campaign.sections import Finite, Positive, SectionModel
+from cobed.campaign.words import number
 from cobed.rules import AtLeast, AtMost, Batch, Limit, MaxCost
 from cobed.rules.at_least import Counts
 from cobed.rules.base import known_values
@@ -222,12 +223,18 @@ def money_sentences(spec: "CampaignSpec", summary: Mapping[str, Any]) -> list[st
     if budget is None:
         return []
     lines = [
-        f"Budget: {part['words']}; {part['used']:,.6g} used. Loosened by one, it would bring {part['more']:.3g} {unit} more."
-        for part in budget["limits"]
+        f"Budget: {part['words']}; {number(part['used'])} used. {_loosened(part, unit)}" for part in budget["limits"]
     ]
-    gap = budget["bound"] - budget["value"]
-    return [
-        *lines,
-        f"No policy within the budget is expected to bring more than {budget['bound']:,.8g} {unit} in all; this one brings "
-        f"{budget['value']:,.8g}, which is {gap:.2g} below.",
-    ]
+    value, bound = budget["value"], budget["bound"]
+    most = f"No policy within the budget is expected to bring more than {number(bound)} {unit} in all"
+    gap = bound - value
+    this = (
+        "this one brings as much" if gap <= 1e-6 * abs(bound) else f"this one brings {number(value)}, {gap:.2g} below"
+    )
+    return [*lines, f"{most}; {this}."]
+
+
+def _loosened(part: Mapping[str, Any], unit: str) -> str:
+    if not part["more"]:
+        return "More of it would bring nothing."
+    return f"Loosened by one, it would bring {number(part['more'])} {unit} more."

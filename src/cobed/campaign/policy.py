@@ -81,6 +81,9 @@ def make_policy(
         choices = deciding.judge(listed, chosen)
         compared = deciding.compare(listed, choices)
         budget = _spent(budget, limits, kept[chosen], choices)
+    if budget:
+        within = _keeps(limits, candidates if depth is None else candidates[kept], compared.single, len(table))
+        budget = {"budget": budget["budget"] | {"single_allowed": within}}
     words = spec.action.words(choices.actions)
     single = spec.action.words(compared.single[None])[0]
     summary: dict[str, Any] = {
@@ -129,6 +132,13 @@ def _within_budget(
     ]
     choices = deciding.judge(candidates, allocation.chosen)
     return choices, limits, {"budget": {"limits": parts, "value": allocation.value, "bound": allocation.bound}}
+
+
+def _keeps(limits: "Sequence[Limit]", candidates: np.ndarray, action: np.ndarray, num_rows: int) -> bool:
+    """Whether one of the candidates (J, A) is within the limits where all rows get it."""
+    place = int(np.flatnonzero((candidates == action).all(axis=1))[0])
+    uses = [np.broadcast_to(limit.weights, (num_rows, len(candidates)))[:, place].sum() for limit in limits]
+    return all(limit.least <= use <= limit.most for limit, use in zip(limits, uses, strict=True))
 
 
 def _spent(budget: dict[str, Any], limits: "Sequence[Limit]", chosen: np.ndarray, choices: "Choices") -> dict[str, Any]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from cobed.campaign.encoding import Cells
 from cobed.campaign.spec import CampaignSpec
+from cobed.campaign.words import Amounts, unit_words
 from cobed.errors import CampaignError, ProblemError
 
 if TYPE_CHECKING:
@@ -83,13 +84,17 @@ def rules_sentences(spec: CampaignSpec, summary: Mapping[str, Any]) -> list[str]
     rules = summary.get("rules")
     if rules is None:
         return []
-    tree, unit = read_tree(summary), spec.reward_words
+    tree, amounts, words = read_tree(summary), Amounts(spec), unit_words(spec)
+    over = rules["over"] if rules["over"] == "today" else f"{rules['over']!r} for all"
     leaves = [
-        f"  {sentence} {leaf['units']:,} units, {leaf['gain']:+.4g} {unit} per unit over {rules['over']}."
+        f"  {sentence} {leaf['units']:,} {words}, {amounts.signed(leaf['gain'])} {amounts.what} against {over}."
         for sentence, leaf in zip(tree.sentences(), rules["leaves"], strict=True)
     ]
     value, free = rules["value"], rules["free"]
     kept = f", of which this is {value / free:.0%}" if free > 0 and value >= 0 else ""
     what = "The policy follows these rules" if rules["deployed"] else "As rules, in short"
-    end = f"They gain {value:.4g} {unit} per unit over {rules['over']}; the best action for each unit gains {free:.4g}{kept}."
+    end = (
+        f"By these rules: {amounts.signed(value)} {amounts.what} against {over}; by the best action for each one "
+        f"{amounts.signed(free)}{kept}."
+    )
     return [f"{what}:", *leaves, end]

@@ -12,7 +12,9 @@ from cobed.campaign.database import DAMAGED
 from cobed.campaign.encoding import UNFIT, Cells, Encoding, action_columns
 from cobed.campaign.records import Planned, Round
 from cobed.campaign.spec import CampaignSpec
+from cobed.campaign.words import day, policy_sentences
 from cobed.errors import StorageError
+from cobed.notebook import card
 
 # The column of a table that holds the probability with which a unit got its action.
 PROPENSITY = "propensity"
@@ -52,6 +54,17 @@ def propensity_of(spec: CampaignSpec, planned: Planned) -> float | None:
     if number == 0 and row.chance is None:
         return spec.design.history_shares.get(row.action) if spec.design.history_shares else None
     return propensity(row.chance, row.action)
+
+
+def campaign_card(spec: CampaignSpec, status: Status, label: str, policies: Sequence[dict[str, Any]]) -> str:
+    """What a notebook shows of a campaign."""
+    facts = {
+        "outcomes": f"{status.num_outcomes:,}, and {status.num_waiting:,} awaited",
+        "policies deployed": f"{status.num_policies:,}",
+        "kept in": label,
+    }
+    rounds = status.rounds.assign(created=[day(created) for created in status.rounds["created"]])
+    return card(f"Campaign {spec.name!r}", facts, rounds, policy_sentences(spec, policies[-1])[:1] if policies else [])
 
 
 def own_names(names: Iterable[str], taken: Collection[str]) -> dict[str, str]:

@@ -20,9 +20,8 @@ from cobed.cli.options import (
     read_given,
     rejected_beside,
     rules_beside,
-    say,
-    warn,
 )
+from cobed.cli.voice import speaking, voice
 from cobed.errors import CampaignError, StorageError
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ BAD_ROWS = 3
 
 
 @app.command()
+@speaking
 def design(
     units: Annotated[Path, typer.Argument(help="The units of the round, one row each.")],
     targets: Annotated[
@@ -67,7 +67,7 @@ def design(
     from cobed.campaign.in_use import how_well_known
     from cobed.campaign.pins import parse_pin
     from cobed.campaign.tables import write_table
-    from cobed.progress import ConsoleReporter
+    from cobed.campaign.words import promise_sentences
 
     if next_round and (pin or reject):
         raise CampaignError("--pin and --reject are about the last round, --next begins another. Give one of them.")
@@ -75,7 +75,7 @@ def design(
     rows = read_given(units)
     campaign = open_campaign(spec, store, create=True)
     # Before the work: with history the design would be another one.
-    warn(how_well_known(campaign.spec, campaign)[1])
+    voice.warn(how_well_known(campaign.spec, campaign)[1])
     before = campaign.rounds()
     target_table = None if targets is None else read_given(targets)
     if refit:
@@ -84,41 +84,36 @@ def design(
         campaign.pin(dict(parse_pin(campaign.spec, text) for text in pin))
     if reject:
         campaign.reject(reject)
-    frame = campaign.recommend(
-        rows, target_table, take=take, again=again, new_round=next_round, progress=ConsoleReporter()
-    )
+    with voice.working("design") as progress:
+        frame = campaign.recommend(rows, target_table, take=take, again=again, new_round=next_round, progress=progress)
     last = campaign.rounds()[-1]
     write_table(frame, out)
     known = any((r.id, r.version) == (last.id, last.version) for r in before)
     what = "as designed before" if known else "designed anew" if last.version > 1 else "designed"
-    say(f"Round {last.id}, {what}: {len(frame)} units in {out}.")
+    voice.say(f"Round {last.id}, {what}: {len(frame):,} units in {out}.")
+    voice.record(
+        round=last.id, version=last.version, units=len(frame), assignments=str(out), reason=last.summary.get("reason")
+    )
     if known and take is not None:
-        say("For other units before these outcomes are in, give the command with --next and another --out.")
+        voice.say("For other units before these outcomes are in, give the command with --next and another --out.")
     if campaign.spec.action.options is not None:
         counts = Counter(frame[campaign.spec.action.column])
-        say("Units by action: " + ", ".join(f"{name} {counts[name]}" for name in campaign.spec.action.options))
+        voice.say("Units by action: " + ", ".join(f"{name} {counts[name]}" for name in campaign.spec.action.options))
+        voice.record(counts={name: counts[name] for name in campaign.spec.action.options})
     if by_chance := last.summary.get("by_chance", 0):
-        say(
+        voice.say(
             f"{by_chance:,} of them get theirs by chance: from their outcomes alone, cobed evaluate says what a policy is worth."
         )
-    value, error, unit = last.summary.get("score") or (0.0, 0.0, "")
-    if value > 0:
-        amount = f"{value:.3g} ± {error:.2g}" if error else f"{value:.3g}"
-        promise = (
-            f"tell at least {amount} nats about the best rewards"
-            if unit == "nats"
-            else f"let the policy earn {amount} more {campaign.spec.reward_words} per target than now"
-        )
-        field = last.summary.get("field", 0)
-        others = f", with those of {field:,} unit(s) that other rounds still wait for," if field else ""
-        say(f"The outcomes{others} should {promise}. {last.summary['reason']}")
+    for sentence in promise_sentences(campaign.spec, last.summary):
+        voice.say(sentence)
     for sentence in gap_sentences(last.summary, len(frame)):
-        say(sentence)
-    warn(last.summary.get("warnings", []))
-    say(f"Next: fill in the column {campaign.spec.outcome.column!r}, then: cobed observe {out}")
+        voice.say(sentence)
+    voice.warn(last.summary.get("warnings", []))
+    voice.say(f"Next: fill in the column {campaign.spec.outcome.column!r}, then: cobed observe {out}")
 
 
 @app.command()
+@speaking
 def observe(
     outcomes: Annotated[Path, typer.Argument(help="A table with the id and the outcome; empty outcomes are skipped.")],
     round: Annotated[int | None, typer.Option(help="The round they belong to. By default each unit's last.")] = None,
@@ -129,12 +124,13 @@ def observe(
     table = read_given(outcomes)
     campaign = open_campaign(spec, store, create=True)
     receipt = campaign.add_outcomes(table, round=round)
-    say(receipt)
-    warn(receipt.warnings)
+    voice.say(receipt)
+    voice.warn(receipt.warnings)
     _say_counts(campaign)
 
 
 @app.command()
+@speaking
 def deploy(
     targets: Annotated[Path, typer.Argument(help="The units to act on, one row each.")],
     out: Annotated[
@@ -160,6 +156,7 @@ def deploy(
     from cobed.campaign.money import money_sentences
     from cobed.campaign.readable import read_tree, rules_sentences
     from cobed.campaign.tables import write_table
+    from cobed.campaign.words import policy_sentences
     from cobed.storage import remove_output, write_text
 
     rejected = rejected or rejected_beside(out)
@@ -169,7 +166,8 @@ def deploy(
         check_outputs([*written.values()], spec, store, {"the table of targets": targets}, tables=False)
     campaign = open_campaign(spec, store)
     table, bad = campaign.split(read_given(targets))
-    frame = campaign.deploy(table, rules=rules)
+    with voice.working("learn from the outcomes and decide"):
+        frame = campaign.deploy(table, rules=rules)
     # First, so that a policy never stands beside the rejected rows of another.
     if len(bad):
         write_table(bad, rejected)
@@ -182,32 +180,27 @@ def deploy(
     write_table(frame, out)
     summary = campaign.deployed or {}
     if campaign.store.reading_only:
-        warn([f"{campaign.store.label} can be read but not written: this deployment is not recorded in it."])
-    say(f"{len(frame):,} units in {out}.")
+        voice.warn([f"{campaign.store.label} can be read but not written: this deployment is not recorded in it."])
+    voice.say(f"{len(frame):,} units in {out}.")
     if "counts" in summary:
-        say("Units by action: " + ", ".join(f"{name} {count:,}" for name, count in summary["counts"].items()))
-    words = campaign.spec.reward_words
-    say(f"Expected {words} per unit: {_interval(summary['value'])} (90% interval).")
-    say(f"In all {len(frame):,} units: {summary['value']['mean'] * len(frame):,.6g} {words}.")
-    if "over_current" in summary:
-        say(f"Gain over what is done today: {_interval(summary['over_current'])}.")
-    say(f"Gain over {summary['single']!r} for all, the best single action: {_interval(summary['over_single'])}.")
-    say(f"Gain over actions at random: {_interval(summary['over_random'])}.")
-    say(f"The action is the best one with probability {summary['p_best']:.0%}, averaged over units.")
+        voice.say("Units by action: " + ", ".join(f"{name} {count:,}" for name, count in summary["counts"].items()))
+    for sentence in policy_sentences(campaign.spec, summary):
+        voice.say(sentence)
+    voice.record(policy=str(out), **{name: part for name, part in summary.items() if name not in ("where", "warnings")})
     for sentence in [*money_sentences(campaign.spec, summary), *gap_sentences(summary, len(frame))]:
-        say(sentence)
+        voice.say(sentence)
     for sentence in rules_sentences(campaign.spec, summary):
-        say(sentence)
+        voice.say(sentence)
     if rules is not None:
         tree = read_tree(summary)
         write_text(written["json"], json.dumps(tree.to_json(), indent=1) + "\n")
         write_text(written["sql"], f"{tree.sql()}\n")
-        say(f"The same rules for programs: {written['json']} and {written['sql']}.")
-    warn(summary["warnings"])
+        voice.say(f"The same rules for programs: {written['json']} and {written['sql']}.")
+    voice.warn(summary["warnings"])
     if len(bad):
         cells = ", ".join(f"{name} {count:,}" for name, count in bad.attrs["cells"].items())
         row, reason = bad.iloc[0, -2:]
-        say(
+        voice.say(
             f"cobed: {len(bad):,} of {len(bad) + len(frame):,} rows could not be used and are in {rejected}, each with the "
             f"reason. Bad cells by column: {cells}. The first, row {row}: {reason}",
             file=sys.stderr,
@@ -216,20 +209,40 @@ def deploy(
 
 
 @app.command()
+@speaking
 def report(
-    out: Annotated[Path, typer.Option(parser=output, help="Where to write the page.")] = Path("report.html"),
+    out: Annotated[
+        Path | None,
+        typer.Option(parser=output, help="Where to write the page. By default report.html, or .pdf, .md, .json."),
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(help="html, pdf (printed by a Chromium on this machine), md or json. By default as --out ends."),
+    ] = None,
     spec: Spec = DEFAULT,
     store: Place = None,
     no_program: NoProgram = False,
 ) -> None:
-    """Write one page for everybody: what was tried, what was learned, what to deploy where, how sure."""
+    """Write one page for everybody: what it brings, what to do for whom, how sure, what was tried and learned."""
     from cobed.report.campaign import write_report
+    from cobed.report.page import FORMATS
 
+    kind = format or ("html" if out is None else out.suffix.removeprefix("."))
+    if kind not in FORMATS:
+        if format is not None:
+            raise CampaignError(f"There is no format {format!r}. Allowed: {', '.join(FORMATS)}.")
+        kind = "html"
+    out = out or Path(f"report.{kind}")
     check_outputs([out], spec, store, {}, tables=False)
-    say(f"Report: {write_report(open_campaign(spec, store, reading=True), out).resolve()}")
+    campaign = open_campaign(spec, store, reading=True)
+    with voice.working("report"):
+        written = write_report(campaign, out, kind).resolve()
+    voice.record(page=str(written), format=kind)
+    voice.say(f"Report: {written}")
 
 
 @app.command()
+@speaking
 def withdraw(
     units: Annotated[list[str] | None, typer.Argument(help="Units whose outcome was a mistake.")] = None,
     round: Annotated[int | None, typer.Option(help="The round of these outcomes. By default each unit's last.")] = None,
@@ -241,11 +254,12 @@ def withdraw(
 ) -> None:
     """Take back outcomes: of single units, or all that one table brought. What was told stays in the history."""
     campaign = open_campaign(spec, store)
-    say(campaign.withdraw(units or [], round=round, upload=upload))
+    voice.say(campaign.withdraw(units or [], round=round, upload=upload))
     _say_counts(campaign)
 
 
 @app.command()
+@speaking
 def why(
     targets: Annotated[Path, typer.Argument(help="The table of targets: .csv, .xlsx or .parquet.")],
     units: Annotated[list[str], typer.Argument(help="Ids of the units to be told about.")],
@@ -258,10 +272,11 @@ def why(
 
     campaign = open_campaign(spec, store, reading=True)
     for line in sentences(campaign.spec, campaign.why(read_given(targets), units)):
-        say(line)
+        voice.say(line)
 
 
 @app.command()
+@speaking
 def status(
     uploads: Annotated[
         bool, typer.Option("--uploads", help="List the tables of outcomes and withdrawals too.")
@@ -271,21 +286,33 @@ def status(
 ) -> None:
     """Say where the campaign stands."""
     from cobed.campaign.database import readable_by_others
+    from cobed.campaign.words import day
 
     campaign = open_campaign(spec, store, reading=True)
     status = campaign.status()
-    say(
+    voice.say(
         f"{status.name}: {status.num_outcomes} outcome(s), {status.num_waiting} awaited, {status.num_policies} deployment(s)."
     )
-    say(status.rounds.to_string(index=False) if len(status.rounds) else "No round yet.")
+    if len(status.rounds):
+        rounds = status.rounds
+        voice.table("rounds", rounds.assign(created=[day(created) for created in rounds["created"]]), rounds)
+    else:
+        voice.say("No round yet.")
+    voice.record(
+        name=status.name, outcomes=status.num_outcomes, awaited=status.num_waiting, policies=status.num_policies
+    )
     if exposed := readable_by_others(campaign.store.location):
-        warn([exposed])
+        voice.warn([exposed])
     if uploads:
         table = campaign.uploads().fillna("")
-        say(table.to_string(index=False) if len(table) else "No upload yet.")
+        if len(table):
+            voice.table("uploads", table)
+        else:
+            voice.say("No upload yet.")
 
 
 @app.command()
+@speaking
 def export(
     out: Annotated[Path, typer.Option(parser=output, help="Where to write it: .csv, .xlsx or .parquet.")] = Path(
         "campaign.csv"
@@ -298,13 +325,10 @@ def export(
 
     check_outputs([out], spec, store, {})
     frame = open_campaign(spec, store, reading=True).export()
-    say(f"{len(frame)} row(s) in {write_table(frame, out)}.")
+    voice.say(f"{len(frame)} row(s) in {write_table(frame, out)}.")
 
 
 def _say_counts(campaign: "Campaign") -> None:
     status = campaign.status()
-    say(f"{status.num_outcomes} outcome(s) in all, {status.num_waiting} awaited.")
-
-
-def _interval(comparison: dict[str, float]) -> str:
-    return f"{comparison['mean']:.4g}, between {comparison['low']:.4g} and {comparison['high']:.4g}"
+    voice.say(f"{status.num_outcomes} outcome(s) in all, {status.num_waiting} awaited.")
+    voice.record(outcomes=status.num_outcomes, awaited=status.num_waiting)

@@ -1,18 +1,19 @@
 """The command that says what policies are worth by outcomes alone. Thin: parse, call, print."""
 
-import json
 import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cobed.cli.options import DEFAULT, NoProgram, Place, Spec, open_campaign, read_given, say
+from cobed.cli.options import DEFAULT, NoProgram, Place, Spec, open_campaign, read_given
+from cobed.cli.voice import speaking, voice
 
 app = typer.Typer()
 
 
 @app.command()
+@speaking
 def evaluate(
     policies: Annotated[
         list[Path] | None, typer.Argument(help="Tables of units of the experiment and what a policy gives to each.")
@@ -20,7 +21,6 @@ def evaluate(
     round: Annotated[int | None, typer.Option(help="Judge by the random units of this round alone.")] = None,
     method: Annotated[str, typer.Option(help="doubly robust, or inverse propensity.")] = "doubly robust",
     weights: Annotated[str, typer.Option(help="Of units over rounds: pooled, propensity or variance.")] = "pooled",
-    as_json: Annotated[bool, typer.Option("--json", help="Print it for programs.")] = False,
     spec: Spec = DEFAULT,
     store: Place = None,
     no_program: NoProgram = False,
@@ -29,17 +29,17 @@ def evaluate(
     tables = [read_given(path) for path in policies or []]
     found = open_campaign(spec, store, reading=True).evaluate(*tables, round=round, method=method, weights=weights)
     summary = found.summary()
-    if as_json:
-        print(json.dumps(summary, indent=2))
-        return
-    say(f"Policies by the outcomes of {found.num_units:,} units whose action was random, in {found.unit} per unit:")
-    say(as_text(summary))
-    say(
+    voice.record(**summary)
+    voice.say(
+        f"Policies by the outcomes of {found.num_units:,} units whose action was random, in {found.unit} per unit:"
+    )
+    voice.say(as_text(summary))
+    voice.say(
         f"Ranges hold with 90%. 'gain' is over {found.reference}, from the same units. 'matched' units got by chance what the "
         "policy gives them. 'the model says' is its own word, right if the model is."
     )
     for sentence in [*found.troubles, *found.notes]:
-        say(sentence)
+        voice.say(sentence)
 
 
 def as_text(summary: dict[str, Any]) -> str:

@@ -4,10 +4,11 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cobed.cli.voice import voice
 from cobed.errors import StorageError
 from cobed.storage import printable
 
@@ -88,7 +89,7 @@ def read_given(path: Path) -> "Table":
 
     table = read_table(path)
     for note in table.notes:
-        say(f"Note: {note}", file=sys.stderr)
+        voice.say(f"Note: {note}", file=sys.stderr)
     return table
 
 
@@ -120,18 +121,8 @@ def open_campaign(spec: Path, store: str | None, *, create: bool = False, readin
     return Campaign.open(location, spec, reading=reading)
 
 
-def say(text: object, file: TextIO | None = None) -> None:
-    """Print a line; a URL that was given in the place of a file's name is shown without its password."""
-    print(printable(text), file=file)
-
-
-def warn(warnings: "list[str] | tuple[str, ...]") -> None:
-    for warning in warnings:
-        say(f"Warning: {warning}")
-
-
 def say_known(sentence: str | None, warnings: list[str]) -> None:
     """How well the options in use are known."""
     if sentence is not None:
-        say(sentence)
-    warn(warnings)
+        voice.say(sentence)
+    voice.warn(warnings)

@@ -16,10 +16,9 @@ from cobed.cli.options import (
     far_warnings,
     output,
     read_given,
-    say,
     say_known,
-    warn,
 )
+from cobed.cli.voice import speaking, voice
 from cobed.errors import CampaignError, CobedError
 
 app = typer.Typer()
@@ -61,11 +60,11 @@ def init(
     if table is not None:
         try:
             read = parse_spec(text, spec.name)
-            say(f"{len(read.context)} context column(s). Why others are left out is told in {spec}.")
+            voice.say(f"{len(read.context)} context column(s). Why others are left out is told in {spec}.")
         except CobedError as error:
-            say(f"To be corrected by hand:\n{error}\n")
+            voice.say(f"To be corrected by hand:\n{error}\n")
     write_output(spec, lambda file: file.write(text.encode()))
-    say(f"Wrote {spec}. Edit it, then: cobed check --spec {spec} YOUR_TABLE.csv")
+    voice.say(f"Wrote {spec}. Edit it, then: cobed check --spec {spec} YOUR_TABLE.csv")
 
 
 def in_terminal() -> bool:
@@ -81,7 +80,7 @@ def _ask(
     def answer(question: str) -> str:
         return str(typer.prompt(question, default="", show_default=False)).strip()
 
-    say("Three short questions at most; press Enter where you do not know.")
+    voice.say("Three short questions at most; press Enter where you do not know.")
     if table is not None and targets is None:
         targets = (
             Path(text) if (text := answer("A table of those who will get the policy (empty: the same units)")) else None
@@ -95,6 +94,7 @@ def _ask(
 
 
 @app.command()
+@speaking
 def check(
     tables: Annotated[
         list[Path] | None, typer.Argument(help="Tables to check too: units, targets or outcomes.")
@@ -110,19 +110,21 @@ def check(
 
     read, _ = read_spec(spec)
     actions = ", ".join(read.action.options or read.action.numbers or ())
-    say(
+    voice.say(
         f"{spec.name}: fine. {len(read.context)} context column(s); actions: {actions}; {read.outcome.likelihood} outcome."
     )
     begun = begun_campaign(spec, store)
     if tables:
-        say(f"These cells mean missing: (empty){', '.join(MISSING)}. A level or an option of that name wins.")
+        voice.say(f"These cells mean missing: (empty){', '.join(MISSING)}. A level or an option of that name wins.")
+    voice.record(context=list(read.context), actions=actions.split(", "), likelihood=read.outcome.likelihood)
     for finding in check_tables(read, [read_given(path) for path in tables or []], begun):
-        say(f"{finding.table}: {finding.sentence}")
-        warn(finding.warnings)
+        voice.say(f"{finding.table}: {finding.sentence}")
+        voice.warn(finding.warnings)
     say_known(*how_well_known(read, begun))
 
 
 @app.command()
+@speaking
 def plan(
     units: Annotated[Path, typer.Argument(help="Units that could be in the experiment, one row each.")],
     targets: Annotated[
@@ -150,7 +152,6 @@ def plan(
     from cobed.campaign.in_use import how_well_known
     from cobed.campaign.plan import PlanSettings, make_plan, start_from
     from cobed.campaign.spec import read_spec
-    from cobed.progress import ConsoleReporter
     from cobed.report.plan import plan_table, write_plan
 
     kept = out.with_suffix(".json") if out.name else out
@@ -164,11 +165,19 @@ def plan(
     known = start_from(read, begun, [rows] if targets is None else [rows, target_table], spec.resolve().parent)
     try:
         settings = PlanSettings(size, worlds, seed, budget, kept, rounds)
-        made = make_plan(known, rows, target_table, settings, ConsoleReporter())
+        with voice.working("plan") as progress:
+            made = make_plan(known, rows, target_table, settings, progress)
     except KeyboardInterrupt:
         sys.exit(f"cobed: stopped. The sizes that are done are kept in {kept}; the same command goes on from there.")
-    say(plan_table(made).to_string(index=False))
-    say("\n".join([*made.sentences(), "", *made.verdict.sentences, ""]))
+    verdict = made.verdict
+    voice.say(
+        f"Regret is what a target loses, in {read.reward_words!r}, because the policy after an experiment is not the best one:"
+    )
+    voice.table("sizes", plan_table(made))
+    voice.say("\n".join([*made.sentences(), "", *verdict.sentences, ""]))
+    voice.record(verdict=verdict.kind, units=verdict.units, rounds=verdict.rounds)
     say_known(*how_well_known(read, begun))
-    warn([*far_warnings(read, begun, [rows, target_table]), *made.warnings])
-    say(f"Plan: {write_plan(read, made, out).resolve()}")
+    voice.warn([*far_warnings(read, begun, [rows, target_table]), *made.warnings])
+    written = write_plan(read, made, out).resolve()
+    voice.record(page=str(written))
+    voice.say(f"Plan: {written}")

@@ -1,12 +1,12 @@
 """The command that says whether the numbers of a campaign can be trusted. Thin: parse, call, print."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cobed.cli.options import DEFAULT, NoProgram, Place, Spec, open_campaign, read_given, say
+from cobed.cli.options import DEFAULT, NoProgram, Place, Spec, open_campaign, read_given
+from cobed.cli.voice import speaking, voice
 
 app = typer.Typer()
 
@@ -15,11 +15,11 @@ COLOURS = {"fine": "green", "look": "yellow", "stop": "bold red", "open": "dim"}
 
 
 @app.command()
+@speaking
 def trust(
     targets: Annotated[
         Path | None, typer.Argument(help="Where the policy is, or will be, deployed. Without it drift is not checked.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs: verdicts, sentences and tables.")] = False,
     details: Annotated[bool, typer.Option("--details", help="The table behind each verdict that is not fine.")] = False,
     spec: Spec = DEFAULT,
     store: Place = None,
@@ -28,8 +28,8 @@ def trust(
     """Say what may be wrong with the experiment and what was learned: fine, look, stop, or open where it cannot be told."""
     table = None if targets is None else read_given(targets)
     found = open_campaign(spec, store, reading=True).trust(table)
-    if as_json:
-        say(json.dumps([check.to_json() for check in found], indent=2))
+    voice.record(checks=[check.to_json() for check in found])
+    if voice.as_json or voice.quiet:
         return
     from rich.console import Console
     from rich.markup import escape
@@ -42,4 +42,4 @@ def trust(
     Console().print(shown)
     for check in found:
         if details and check.verdict != "fine" and check.table is not None:
-            say(f"\n{check.name}: {check.sentence}\n{check.table.to_string(index=False)}")
+            voice.say(f"\n{check.name}: {check.sentence}\n{check.table.to_string(index=False)}")

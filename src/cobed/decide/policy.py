@@ -13,6 +13,7 @@ from cobed.errors import ModelError, ProblemError
 from cobed.inference.base import Posterior
 from cobed.models.base import AbstractModel
 from cobed.models.contract import check_shapes
+from cobed.notebook import card
 from cobed.optimum import AbstractOptimum, check_optimum, choose_optimum
 from cobed.problem import Problem, read_contexts
 from cobed.rules import AbstractRule, Batch
@@ -52,6 +53,14 @@ class Policy:
         columns |= label_columns(self.labels)
         columns |= {"expected_reward": self.expected, "low": self.low, "high": self.high, "p_best": self.p_best}
         return pd.DataFrame(columns)
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "targets": f"{len(self.actions):,}",
+            "expected reward per target": f"{self.expected.mean():,.4g}",
+            "the action is the best one with probability": f"{self.p_best.mean():.0%} on average",
+        }
+        return card("Policy: what to do at each target", facts, self.to_frame(), self.warnings)
 
 
 # A budget is spent among so many values of the numbers of an action, where these cannot be listed.

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import zipfile
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from cobed import __version__
 from cobed.errors import StorageError
 from cobed.identity import parts_of
 from cobed.information import Estimate
+from cobed.notebook import card
 from cobed.problem import Problem
 from cobed.spaces import label_columns
 from cobed.storage import check_output, write_output
@@ -75,6 +77,15 @@ class DesignResult:
 
         columns = {f"context_{i}": self.contexts[:, i] for i in range(self.contexts.shape[1])}
         return pd.DataFrame({**columns, **label_columns(self.labels)})
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, Any] = {"units": f"{len(self.actions):,}"}
+        if self.score is not None:
+            facts["worth"] = f"{self.score} (a lower bound on information)" if self.information else str(self.score)
+        facts |= {"why": self.reason} if self.reason else {}
+        counts = Counter(self.labels) if all(isinstance(label, str) for label in self.labels) else {}
+        facts |= {"actions": ", ".join(f"{name} {count:,}" for name, count in counts.items())} if counts else {}
+        return card(f"Design by {self.method}", facts, self.to_frame(), self.warnings)
 
     def save(self, path: str | Path) -> Path:
         """Write `path`.json and `path`.npz, each whole or not at all, over nothing that `save` did not write. Returns

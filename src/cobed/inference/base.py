@@ -21,6 +21,7 @@ from cobed.data import Data
 from cobed.errors import ModelError, ProblemError
 from cobed.inference.second_route import Witnesses, check_densities
 from cobed.models.base import AbstractModel, over_draws
+from cobed.notebook import card
 from cobed.types import Array, Float, Int, Key, Params, present
 
 
@@ -170,6 +171,14 @@ class Posterior:
     def ess(self) -> float:
         """Effective number of draws: what the method measured, otherwise 1 / sum of squared weights."""
         return self.diagnostics.get("ess", float(effective_size(self.log_weights)))
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "method": f"{self.method}: {self.reason}" if self.reason else self.method,
+            "draws of what is known": f"{self.num_draws:,}, as good as {self.ess:,.0f} independent ones",
+        }
+        notes = [f"Warning: {warning}" for warning in self.warnings] or ["Nothing speaks against trusting it."]
+        return card("Posterior: what is known after the outcomes", facts, notes=notes)
 
     def mean_rewards(
         self, model: AbstractModel, contexts: Float[Array, "T C"], actions: Float[Array, "T A"]

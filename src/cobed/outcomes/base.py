@@ -40,6 +40,8 @@ class AbstractLaw(abc.ABC):
     # Whether outcomes are normal around eta itself, so that posteriors are exact.
     gaussian: ClassVar[bool] = False
     default_typical: ClassVar[float | None] = None  # None: the user must say it
+    # Whether people add up the outcomes of many units, as they do with visits and revenue: so many per 1,000 customers.
+    adds_up: ClassVar[bool] = False
     # The names of two laws, of whether an outcome is above zero and how large it is then, where each has a predictor of its own.
     parts: ClassVar[tuple[str, str] | None] = None
 

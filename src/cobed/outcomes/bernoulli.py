@@ -19,6 +19,7 @@ class Bernoulli(AbstractLaw):
     name = "bernoulli"
     describes = "0/1, yes/no"
     predictor_words = "log-odds"
+    adds_up = True
     allowed = "Allowed: 0 or 1, yes or no, true or false."
     words = dict.fromkeys(YES, 1.0) | dict.fromkeys(NO, 0.0)
     default_typical = 0.5

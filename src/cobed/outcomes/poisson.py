@@ -17,6 +17,7 @@ class Poisson(AbstractLogLaw):
     name = "poisson"
     describes = "counts"
     predictor_words = "logarithms of counts"
+    adds_up = True
     allowed = "Allowed: whole numbers from 0 up, because the likelihood is poisson."
     default_typical = 1.0
 

@@ -21,6 +21,7 @@ class Tweedie(AbstractLogLaw):
     name = "tweedie"
     describes = "amounts with many zeros, such as revenue"
     predictor_words = "logarithms of amounts"
+    adds_up = True
     allowed = "Allowed: 0 and numbers above, because the likelihood is tweedie."
     has_scale = True
     default_typical = 1.0

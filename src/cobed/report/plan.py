@@ -6,36 +6,45 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from cobed.campaign.records import now
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.verdict import Plan, Rounds, Size, amount
+from cobed.campaign.words import day, unit_words
 from cobed.report.figures import COLOURS
-from cobed.report.page import Page
+from cobed.report.page import Kind, Page
 
 VERDICTS = {
     "design": "Designing pays",
     "random is enough": "Random assignment is enough",
     "stop": "No experiment of these sizes pays",
 }
+KINDS: dict[str, Kind] = {"design": "fine", "random is enough": "fine", "stop": "stop"}
 
 
 def write_plan(spec: CampaignSpec, plan: Plan, path: str | Path) -> Path:
     """Write the page; it opens without a network."""
-    page = Page(f"{spec.name}: how many units?")
+    verdict = plan.verdict
+    page = Page(f"{spec.name}: how many {unit_words(spec)}?", f"Plan of {day(now())}")
+    page.heading(VERDICTS[verdict.kind])
+    page.verdict(KINDS[verdict.kind])
+    page.lead(verdict.sentences[0])
+    for sentence in verdict.sentences[1:]:
+        page.text(sentence)
+    page.heading("What the numbers mean")
     page.text(
         f"Regret is what a unit of the targets loses, in {spec.reward_words!r}, because the policy after the experiment is "
         f"not the best one; here its average over {plan.num_worlds:,} simulated worlds, drawn from what is known now, with "
         f"standard errors. Without any experiment it would be {amount(plan.now)}, with actions at random {amount(plan.at_random)}."
     )
-    page.heading(VERDICTS[plan.verdict.kind])
-    for sentence in plan.verdict.sentences:
-        page.text(sentence)
-    page.heading("The numbers")
+    page.heading("By the number of units")
     page.figure(plan_figure(plan))
     page.table(plan_table(plan))
-    for sentence in plan.sentences():
-        page.text(sentence)
-    for warning in plan.warnings:
-        page.text(f"Warning: {warning}")
+    page.items(plan.sentences())
+    if plan.warnings:
+        page.heading("Warnings")
+        page.verdict("look", "Read these before you act.")
+        page.items(plan.warnings)
+    page.heading("How it was computed")
     page.text(
         "All experiments have the same units, worlds and noise, so that their differences are less noisy than they are. Several "
         "rounds are tried in a part of the worlds. All satisfy the constraints of the spec, in every round. The worlds are as the "
@@ -97,4 +106,4 @@ def plan_figure(plan: Plan) -> go.Figure:
     figure.add_hline(y=plan.now[0], line_dash="dash", annotation_text="without an experiment")
     figure.update_xaxes(title="units in the experiment", type="log", tickvals=units, ticktext=[f"{n:,}" for n in units])
     figure.update_yaxes(title="expected regret per unit", rangemode="tozero")
-    return figure.update_layout(template="plotly_white", height=420)
+    return figure.update_layout(title="Expected regret by the number of units, with two standard errors to each side")

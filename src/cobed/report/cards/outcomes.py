@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from cobed.campaign.spec import CampaignSpec
+from cobed.campaign.words import number
 from cobed.report.cards.base import Card
 
 
@@ -23,7 +24,7 @@ class Outcomes(Card):
     def add(self, page, facts):
         page.table(outcomes_by_action(facts.spec, facts.table))
         page.text(
-            "Plain averages of what came back; units were not assigned at random, so compare with what follows.",
+            "Plain averages of what came back. Units were not assigned at random, so compare actions by what follows instead.",
             note=True,
         )
 
@@ -41,14 +42,17 @@ def outcomes_by_action(spec: CampaignSpec, table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for name in names:
         own = values[groups == name]
-        average, error = (
-            f"{own.mean():.4g}" if own.size else "",
-            f"{_standard_error(own):.2g}" if own.size > 1 else "",
-        )
+        average = _said(spec, own.mean()) if own.size else ""
+        error = _said(spec, _standard_error(own), 2) if own.size > 1 else ""
         rows.append(
-            {column: name, "units": own.size, f"average {spec.outcome.column}": average, "standard error": error}
+            {column: name, "units": f"{own.size:,}", f"average {spec.outcome.column}": average, "standard error": error}
         )
     return pd.DataFrame(rows)
+
+
+def _said(spec: CampaignSpec, value: float, digits: int = 3) -> str:
+    """An average with its unit: a share where outcomes are yes or no."""
+    return f"{100 * value:.1f}%" if spec.outcome.law.words else number(float(f"{value:.{digits}g}"))
 
 
 def _standard_error(values: np.ndarray) -> float:

@@ -9,7 +9,8 @@ import plotly.graph_objects as go
 from cobed.campaign.gaps import count_gaps, gap_sentences
 from cobed.campaign.spec import CampaignSpec
 from cobed.campaign.summary import export_names
-from cobed.report.cards.base import Card
+from cobed.campaign.words import day, unit_words
+from cobed.report.cards.base import Card, Facts
 from cobed.report.figures import COLOURS
 
 
@@ -25,17 +26,26 @@ class Tried(Card):
         return None if len(facts.table) else "No unit has been assigned yet."
 
     def add(self, page, facts):
-        rounds = facts.status.rounds
-        page.table(rounds.assign(created=rounds["created"].str.slice(0, 10)))
-        encoding, table = facts.campaign.encoding(), facts.table
+        page.table(rounds_table(facts))
+        encoding = facts.campaign.encoding()
         if encoding is not None:
-            cells = {
-                name: table[name].astype(object).where(table[name].notna(), None).tolist()
-                for name in facts.spec.context
-            }
-            for sentence in gap_sentences(count_gaps(facts.spec, encoding, cells, "").summary(), len(table)):
-                page.text(sentence)
+            gaps = count_gaps(facts.spec, encoding, facts.cells, "").summary()
+            page.items(gap_sentences(gaps, len(facts.table)))
         page.figure(tried_figure(facts.spec, facts.table))
+
+
+def rounds_table(facts: Facts) -> pd.DataFrame:
+    """One row a round."""
+    rounds = facts.status.rounds
+    names = [
+        what if what == "history" else f"{number} ({what})"
+        for number, what in zip(rounds["round"], rounds["what"], strict=True)
+    ]
+    counts = {name: [f"{count:,}" for count in rounds[name]] for name in ("units", "outcomes", "waiting")}
+    return pd.DataFrame(
+        {"round": names, "when": [day(created) for created in rounds["created"]]}
+        | {unit_words(facts.spec): counts["units"], "outcomes": counts["outcomes"], "awaited": counts["waiting"]}
+    )
 
 
 def tried_figure(spec: CampaignSpec, table: pd.DataFrame) -> go.Figure:
@@ -47,7 +57,7 @@ def tried_figure(spec: CampaignSpec, table: pd.DataFrame) -> go.Figure:
             name = "history" if number == 0 else f"round {number}"
             heights = [counts[number, option] for option in spec.action.options]
             figure.add_bar(x=list(spec.action.options), y=heights, name=name, marker_color=COLOURS[place % 8])
-        figure.update_layout(barmode="group", yaxis_title="units", xaxis_type="category")
+        figure.update_layout(barmode="group", yaxis_title=unit_words(spec), xaxis_type="category")
     else:
         numeric = [name for name, column in spec.context.items() if column.is_number]
         for place, column in enumerate(spec.action.columns):
@@ -56,6 +66,4 @@ def tried_figure(spec: CampaignSpec, table: pd.DataFrame) -> go.Figure:
                 x=horizontal, y=table[column], mode="markers", name=column, marker_color=COLOURS[place % 8]
             )
         figure.update_layout(xaxis_title=numeric[0] if numeric else "unit", yaxis_title="action")
-    # The legend stands above: beside the bars it would take half of a narrow screen.
-    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}
-    return figure.update_layout(template="plotly_white", height=380, margin={"t": 60, "l": 0, "r": 20}, legend=legend)
+    return figure.update_layout(title="Who got which action")

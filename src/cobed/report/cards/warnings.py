@@ -4,19 +4,25 @@ from typing import ClassVar
 
 from cobed.campaign.summary import export_names
 from cobed.report.cards.base import Card, Facts
+from cobed.report.page import Finding
 
 
 class Warnings(Card):
-    """Warnings of designs and of the posterior, and units that got something else than planned."""
+    """Warnings of designs, of the policy and of the posterior, and units that got something else than planned."""
 
     name: ClassVar[str] = "warnings"
 
     def heading(self, facts):
         return "Warnings" if _warnings(facts) else "Nothing to warn of"
 
+    def finding(self, facts):
+        return Finding("look", "Read these before you act.") if _warnings(facts) else Finding("fine")
+
     def add(self, page, facts):
-        for warning in _warnings(facts):
-            page.text(warning)
+        warnings = _warnings(facts)
+        page.items(warnings)
+        if not warnings:
+            page.text("Tables, rounds and computations gave no reason to doubt.", note=True)
 
 
 def _warnings(facts: Facts) -> list[str]:
@@ -24,7 +30,9 @@ def _warnings(facts: Facts) -> list[str]:
     table = facts.table
     num_others = sum(not planned for planned in table[export_names(facts.spec)["as_planned"]]) if len(table) else 0
     if num_others:
-        said.append(f"{num_others} unit(s) got another action than planned. The posterior uses what they got.")
+        said.append(f"{num_others} unit(s) got another action than planned. What is known rests on what they got.")
+    if facts.policy is not None:
+        said += facts.policy.get("warnings", [])
     if facts.data is not None:
         said += facts.known[1].warnings
     return list(dict.fromkeys(said))
