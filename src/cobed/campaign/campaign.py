@@ -1,6 +1,5 @@
 """The stateful part: rounds of design and outcomes over weeks, kept in one database. Everything it uses is stateless."""
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from cobed.campaign import records as kept
-from cobed.campaign.constraints import check_levels, permitted, permitted_at
-from cobed.campaign.encoding import Encoding, action_columns, encode_contexts, first_or_grown, pick_targets, rows_of
+from cobed.campaign.encoding import Encoding, action_columns
 from cobed.campaign.evaluation import Asked, Evaluation, evaluate_policies
-from cobed.campaign.gaps import count_gaps
 from cobed.campaign.ids import check_known
+from cobed.campaign.making import make_round
 from cobed.campaign.marks import round_marks
 from cobed.campaign.observe import (
     Receipt,
@@ -25,16 +23,15 @@ from cobed.campaign.observe import (
 )
 from cobed.campaign.pins import mark_units
 from cobed.campaign.policy import make_policy, policy_names
-from cobed.campaign.records import Assignment, Round
-from cobed.campaign.scaling import constant_columns, far_columns, refit
-from cobed.campaign.selection import Selection, read_field, select_units
+from cobed.campaign.records import Round
+from cobed.campaign.scaling import refit
+from cobed.campaign.selection import select_units
 from cobed.campaign.spec import CampaignSpec, read_spec, spec_hash
 from cobed.campaign.store import Store
 from cobed.campaign.stored_spec import check_changes, parse_stored
 from cobed.campaign.summary import Status, campaign_card, export_table
 from cobed.campaign.tables import Table, read_table
 from cobed.campaign.targets import read_targets, split_targets
-from cobed.campaign.writer import RoundWriter
 from cobed.errors import CampaignError, TableError
 
 if TYPE_CHECKING:
@@ -128,57 +125,8 @@ class Campaign:
         if chosen.states and not chosen.is_stale and chosen.rounds[-1].units_hash in marks:
             rows = [chosen.states[unit] for unit in part.ids(self.spec.units.id)]
         else:
-            rows = self._design(chosen, target_table, marks[0], budget, progress)
+            rows = make_round(self, chosen, target_table, marks[0], (budget, progress))
         return part.with_columns(action_columns(self.spec, [row.action for row in rows]))
-
-    def _design(
-        self, chosen: Selection, targets: Table, units_hash: str, budget: Any, progress: "Reporter | None"
-    ) -> list[Assignment]:
-        """Design a round and store it: a new one, or the last one anew."""
-        from cobed.campaign.rounds import RoundDesign, RoundUnits, Targets
-
-        self.store.require_writing()
-        table, spec = chosen.table, self.spec
-        tables = [table] if targets is table else [table, targets]
-        stored = self.encoding()
-        encoding = first_or_grown(spec, stored, tables)
-        contexts, cells = encode_contexts(spec, encoding, table)
-        check_levels(spec, encoding)
-        target_contexts, target_cells = encode_contexts(spec, encoding, targets)
-        deployable = permitted_at(spec, targets, target_cells)
-        aimed = Targets(
-            pick_targets(spec, target_contexts), None if deployable is None else pick_targets(spec, deployable)
-        )
-        with self.store.reading() as connection:
-            field = read_field(connection, spec, encoding, chosen.number, len(table))
-            known = kept.outcomes_mark(connection)
-        seed = spec.seed + 1_000 * chosen.number + chosen.version
-        final = RoundWriter(self.store, spec, self.directory or Path.cwd(), chosen, encoding, units_hash, seed, known)
-        unsaved = final.unsaved()
-        if unsaved is not None:
-            return final.write(*unsaved, None)
-
-        def units(states: Mapping[str, Assignment], done: set[str]) -> RoundUnits:
-            ids = table.ids(spec.units.id)
-            rows = [states.get(unit, Assignment(unit, {}, None)) for unit in ids]
-            rows = [row._replace(context=context) for row, context in zip(rows, rows_of(cells), strict=True)]
-            return RoundUnits(rows, done, contexts, permitted(spec, cells), aimed, field)
-
-        model, posterior = self._posterior(encoding)
-        round = RoundDesign(spec, model, posterior, units(chosen.states, chosen.done), seed, budget, progress)
-        round = round.with_chance()
-        actions, summary = round.design()
-        scales = constant_columns(spec, tables) if stored is None else far_columns(spec, stored, *tables)
-        left_out = [chosen.left_out] if chosen.left_out else []
-        gaps = count_gaps(spec, stored or encoding, cells, table.name)
-        summary |= gaps.summary()
-        summary["warnings"] = [*left_out, *scales, *gaps.warnings, *summary["warnings"]]
-        summary["take"] = chosen.take
-        return final.write(
-            round.assign(actions),
-            summary,
-            lambda states, done: dataclasses.replace(round, units=units(states, done)).assign(actions),
-        )
 
     def pin(self, actions: Mapping[str, Any]) -> None:
         """Decide the actions of single units of the last round; the next `recommend` on it redesigns the rest."""
