@@ -77,7 +77,8 @@ def test_a_whole_campaign_runs_with_a_part_of_every_kind_from_another_package(tm
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
-    assert found["check"] == "fine"
+    # Four of sixteen units got the rarer action, and this check wants ten.
+    assert found["check"] == "look"
     assert found["objective"]["method"] == "CO-BED (d-optimality)"
     assert found["designer"]["method"] == "in turn"
     # The rule: a quarter of eight units at most. In turn, half of them would get a call.

@@ -161,7 +161,7 @@ def test_the_command_prints_verdicts_and_json_for_programs(tmp_path, monkeypatch
     campaign.close()
     customers(40, 100).to_csv("targets.csv", index=False)
     app(["trust", "targets.csv", "--json"], standalone_mode=False)
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(capsys.readouterr().out)["checks"]
     assert [check["name"] for check in told][:2] == ["returned", "balance"]
     assert {*told[0]} == {"name", "verdict", "sentence", "advice", "table"}
     app(["trust", "--details"], standalone_mode=False)

@@ -123,6 +123,7 @@ def test_a_card_of_another_package_comes_after_those_of_the_page(tmp_path, monke
         "warnings",
         "longest wait",
         "technical",
+        "checks in detail",
         "glossary",
     ]
     campaign = begin(tmp_path, 'options = ["none", "mail"]')

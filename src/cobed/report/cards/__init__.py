@@ -1,7 +1,7 @@
 """Cards of a campaign's report. `register` adds one; the page shows them in the order of `cards`."""
 
 from cobed.report.cards.base import Card, Facts, cards, register
-from cobed.report.cards.checks import Checks
+from cobed.report.cards.checks import Checks, ChecksInDetail
 from cobed.report.cards.deployed import Deployed
 from cobed.report.cards.gains import Gains
 from cobed.report.cards.glossary import Glossary
@@ -27,6 +27,7 @@ for _card in (
     Checks(),
     Warnings(),
     Technical(),
+    ChecksInDetail(),
     Glossary(),
 ):
     register(_card)
@@ -34,6 +35,7 @@ for _card in (
 __all__ = [
     "Card",
     "Checks",
+    "ChecksInDetail",
     "Deployed",
     "Facts",
     "Finding",

@@ -14,6 +14,7 @@ from cobed.campaign.encoding import Cells, encode
 from cobed.campaign.engine import POLICY_DRAWS, candidate_actions
 from cobed.campaign.summary import Status
 from cobed.campaign.words import Amounts
+from cobed.checks import Check
 from cobed.data import Data
 from cobed.errors import ModelError, StorageError
 from cobed.inference.base import Posterior
@@ -57,6 +58,11 @@ class Facts:
     def known(self) -> tuple[AbstractModel, Posterior]:
         """The model, and what the outcomes say of it."""
         return self.campaign.posterior()
+
+    @functools.cached_property
+    def checks(self) -> list[Check]:
+        """What every check of the experiment says."""
+        return self.campaign.trust()
 
     @functools.cached_property
     def draws(self) -> Params:
