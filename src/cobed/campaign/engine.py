@@ -25,8 +25,8 @@ from cobed.designers.cobed import design
 from cobed.designers.known import DESIGNERS
 from cobed.designers.result import DesignResult
 from cobed.errors import CampaignError, ProblemError, SpecError
-from cobed.inference import Conjugate, infer
-from cobed.inference.base import Posterior
+from cobed.inference import Conjugate, Scales, infer
+from cobed.inference.base import AbstractInference, Posterior
 from cobed.models.base import AbstractModel
 from cobed.models.effects import EffectFeatures, EffectModel
 from cobed.models.glm import LinearFeatures, linear_model
@@ -44,6 +44,8 @@ NO_PROGRAM = "COBED_NO_PROGRAM"
 # Draws of psi that stand for what is known when a round is designed or a policy chosen.
 DESIGN_DRAWS, POLICY_DRAWS = 16_384, 512
 MAX_CANDIDATES = 1_000
+# A quarter of the usual settings: of what takes longest, a quarter.
+QUICK_SCALES = Scales(num_settings=8)
 # Small batches are designed from several starts, because one unit on a poor action matters. Large ones from one.
 MANY_UNITS = 100
 # Prior deviations where the spec has some and not these: in log-odds or logarithms, or as shares of `outcome.spread`.
@@ -155,19 +157,27 @@ def _say_once(module: str) -> None:
 
 
 def learn_from(
-    spec: CampaignSpec, encoding: Encoding, directory: Path | None, data: Data | None
+    spec: CampaignSpec, encoding: Encoding, directory: Path | None, data: Data | None, *, quickly: bool = False
 ) -> tuple[AbstractModel, Posterior]:
-    """The model of the spec, and what is known about its psi after these outcomes. A Gaussian process holds them itself."""
+    """The model of the spec, and what is known about its psi after these outcomes. A Gaussian process holds them itself.
+
+    `quickly` averages over fewer settings of the deviations: for what is learned several times to judge what was learned once.
+    """
     outcomes = None if data is None else np.asarray(data.outcomes, np.float64)
     model = build_model(spec, encoding, directory, outcomes)
     if (process := model.process()) is not None and data is not None:
         learned, posterior = learn_process(spec, process, data)
         return _in_money(spec, learned), posterior
-    return model, posterior_of(model, data, spec.seed, spec.model.inference)
+    method = spec.model.inference
+    if quickly and method == DEFAULTS["sampler"] and data is not None and QUICK_SCALES.unfit(model, data) is None:
+        method = QUICK_SCALES
+    return model, posterior_of(model, data, spec.seed, method)
 
 
-def posterior_of(model: AbstractModel, data: Data | None, seed: int, method: str = "auto") -> Posterior:
-    """What is known about psi after these outcomes, by a sampler of this name; the prior where there are none."""
+def posterior_of(
+    model: AbstractModel, data: Data | None, seed: int, method: str | AbstractInference = "auto"
+) -> Posterior:
+    """What is known about psi after these outcomes, by a sampler or its name; the prior where there are none."""
     key = jr.key(seed)
     if data is None:
         # Functions are large; nothing is designed from these draws of them.

@@ -136,7 +136,7 @@ def evaluate_policies(
     back = [(entry.row.context, entry.outcome) for entry in logged.entries if entry.outcome is not None]
     rows = engine_rows(spec, encoding, [context for context, _ in back], [outcome.action for _, outcome in back])
     data = Data(*rows, [outcome.value for _, outcome in back])
-    learn = functools.partial(learn_from, spec, encoding, directory)
+    learn = functools.partial(learn_from, spec, encoding, directory, quickly=True)
     got = np.asarray(data.actions, float)
     rewards = net_rewards(spec, got, np.asarray(data.outcomes, float))
     fixed, decides, notes = _fixed_policies(spec, logged, tables)

@@ -58,7 +58,7 @@ def gather(campaign: "Campaign", table: Table | None) -> Evidence:
     known = campaign.posterior(encoding) if units.is_back.any() else None
 
     def learn(data: Data) -> tuple[AbstractModel, Params]:
-        model, posterior = learn_from(spec, encoding, campaign.directory, data)
+        model, posterior = learn_from(spec, encoding, campaign.directory, data, quickly=True)
         return model, posterior.equal_draws(POLICY_DRAWS, jr.key(spec.seed))
 
     return evidence_of(spec, units, None if cells is None else targets_of(spec, encoding, cells), known, learn)
