@@ -70,11 +70,11 @@ def chances_of(spec: CampaignSpec, random: list[Planned]) -> np.ndarray:
     asked of these.
     """
     options = spec.action.options or ()
-    told = [entry.row.chance or {} for entry in random]
+    chosen_by = [entry.row.chance or {} for entry in random]
     got = [entry.row.action for entry in random if entry.row.chance is not None and "probability" in entry.row.chance]
     shares = {name: got.count(name) / len(got) for name in options} if got else {}
     rows = [
-        chance.get("among", shares if "probability" in chance else spec.design.history_shares) for chance in told
+        chance.get("among", shares if "probability" in chance else spec.design.history_shares) for chance in chosen_by
     ]  # fmt: skip
     return np.array([[row.get(name, 0.0) for name in options] for row in rows]).reshape(len(random), len(options))
 

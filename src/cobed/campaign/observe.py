@@ -116,9 +116,9 @@ def _with_chance(connection: Any, ids: np.ndarray, chances: np.ndarray | None, l
     """Store the probabilities of units that no round planned; what a round planned has its own. How many are new."""
     if chances is None:
         return 0
-    told = {unit: float(chance) for unit, chance in zip(ids, chances, strict=True) if np.isfinite(chance)}
-    rows = [last[unit].row for unit in told if unit in last and last[unit].round == 0]
-    changed = [row._replace(chance={"probability": told[row.unit]}) for row in rows]
+    probabilities = {unit: float(chance) for unit, chance in zip(ids, chances, strict=True) if np.isfinite(chance)}
+    rows = [last[unit].row for unit in probabilities if unit in last and last[unit].round == 0]
+    changed = [row._replace(chance={"probability": probabilities[row.unit]}) for row in rows]
     changed = [row for row, before in zip(changed, rows, strict=True) if row != before]
     if changed:
         kept.write_assignments(connection, 0, changed)

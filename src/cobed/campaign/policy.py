@@ -145,13 +145,13 @@ def _spent(budget: dict[str, Any], limits: "Sequence[Limit]", chosen: np.ndarray
     """What is told of [budget] where the choice for each target (T,) is not the best within it."""
     if not budget:
         return {}
-    rows, told = np.arange(len(chosen)), budget["budget"]
+    rows, spent = np.arange(len(chosen)), budget["budget"]
     uses = [np.broadcast_to(limit.weights, (len(chosen), np.shape(limit.weights)[-1])) for limit in limits]
     parts = [
         part | {"used": float(use[rows, chosen].sum(dtype=np.float64))}
-        for part, use in zip(told["limits"], uses, strict=True)
+        for part, use in zip(spent["limits"], uses, strict=True)
     ]
-    return {"budget": told | {"limits": parts, "value": float(choices.expected.sum(dtype=np.float64))}}
+    return {"budget": spent | {"limits": parts, "value": float(choices.expected.sum(dtype=np.float64))}}
 
 
 def _rules(
@@ -196,8 +196,8 @@ def _rules(
     if allowed is not None:
         assert choices.chosen is not None
         chosen = np.where(allowed[rows, chosen], chosen, choices.chosen)
-    told = summary_of(tree, columns, gains, earned) | {"over": over, "deployed": depth is not None}
-    return {"rules": told}, kept, chosen
+    rules = summary_of(tree, columns, gains, earned) | {"over": over, "deployed": depth is not None}
+    return {"rules": rules}, kept, chosen
 
 
 def _as_deployed(limit: "Limit", kept: np.ndarray, allowed: np.ndarray | None, choices: "Choices") -> np.ndarray:

@@ -126,10 +126,10 @@ class Amounts:
 
     def gain(self, part: Mapping[str, float], than: str = "") -> str:
         """3,295 EUR more per 1,000 customers than today, between 1,156 and 5,302."""
-        told = dict(part)
+        gained = dict(part)
         if part["mean"] < 0:
-            told |= {"low": -part["high"], "high": -part["low"]}
-        return f"{self.more(part)}{f' than {than}' if than else ''}, {self.interval(told)}"
+            gained |= {"low": -part["high"], "high": -part["low"]}
+        return f"{self.more(part)}{f' than {than}' if than else ''}, {self.interval(gained)}"
 
     def signed(self, value: float) -> str:
         """+2,977, or -120."""

@@ -2,12 +2,15 @@
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cobed.cli.options import DEFAULT, NoProgram, Place, Spec, open_campaign, read_given
 from cobed.cli.voice import speaking, voice
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 app = typer.Typer()
 
@@ -29,39 +32,40 @@ def evaluate(
     tables = [read_given(path) for path in policies or []]
     found = open_campaign(spec, store, reading=True).evaluate(*tables, round=round, method=method, weights=weights)
     summary = found.summary()
-    voice.record(**summary)
     voice.say(
         f"Policies by the outcomes of {found.num_units:,} units whose action was random, in {found.unit} per unit:"
     )
-    voice.say(as_text(summary))
+    if not voice.as_json:
+        voice.table("policies", as_table(summary))
     voice.say(
         f"Ranges hold with 90%. 'gain' is over {found.reference}, from the same units. 'matched' units got by chance what the "
         "policy gives them. 'the model says' is its own word, right if the model is."
     )
     for sentence in [*found.troubles, *found.notes]:
         voice.say(sentence)
+    voice.record(**summary)
 
 
-def as_text(summary: dict[str, Any]) -> str:
-    """The policies as lines of one width."""
-    rows = [["policy", "value", "90% range", "gain", "90% range", "matched", "the model says", "90% range"]]
-    for row in summary["policies"]:
-        parts = [
+def as_table(summary: dict[str, Any]) -> "pd.DataFrame":
+    """The policies as people read them."""
+    import pandas as pd
+
+    # Columns share a name: each range stands behind its number.
+    names = ["policy", "value", "90% range", "gain", "90% range", "matched", "the model says", "90% range"]
+    rows = [
+        [
+            row["policy"],
             _number(row, "value"),
             _range(row, ""),
             _number(row, "gain"),
             _range(row, "gain_"),
             f"{row['matched']:,}",
+            _number(row, "model"),
+            _range(row, "model_"),
         ]
-        rows.append([row["policy"], *parts, _number(row, "model"), _range(row, "model_")])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if not column else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
+        for row in summary["policies"]
+    ]
+    return pd.DataFrame(rows, columns=names)
 
 
 def _number(row: dict[str, Any], name: str) -> str:
